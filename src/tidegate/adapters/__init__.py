@@ -1,0 +1,1 @@
+"""One file per real engine: its start command, readiness, metric names and manners."""

@@ -1,0 +1,131 @@
+"""What Tidegate must know about an engine to run it and to speak with it.
+
+An adapter is a table of facts with a few pure functions; it opens no socket and starts no process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from tidegate.core.types import Address
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How an engine behaves on the wire where it matters to whoever relays its answers."""
+
+    idle_connection_s: float = 4.0
+    """Pooled connections older than this are not reused. llama.cpp closes at 5.0 s, uvicorn too."""
+    busy_statuses: frozenset[int] = frozenset({429, 503})
+    """Answers that mean "not taken, nothing started": another replica may be tried."""
+    failed_statuses: frozenset[int] = frozenset({500, 502, 504})
+    """Answers that count against the replica and may be tried elsewhere while no byte was passed on."""
+    abort_marks: tuple[bytes, ...] = ()
+    """Bytes inside a streamed event that mean the engine cut its answer short and calls it finished."""
+    silence_means_dead_s: float | None = None
+    """A running stream without a byte for this long is taken for dead. None: the gateway's own limit."""
+    needs_lora_field: bool = False
+    """Every request must say which adapters apply, or the last request's choice leaks into it."""
+
+
+class Readiness(Enum):
+    """What the answer to a readiness probe means."""
+
+    READY = "ready"
+    LOADING = "loading"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A request that makes the engine generate one real token; an open port proves nothing."""
+
+    method: str
+    path: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMetrics:
+    """One scrape, in one vocabulary. None: the page did not say; it never becomes 0."""
+
+    running: int | None = None
+    waiting: int | None = None
+    kv_usage_ratio: float | None = None
+    kv_blocks_total: int | None = None
+    kv_block_tokens: int | None = None
+    prompt_tokens_total: float | None = None
+    cached_tokens_total: float | None = None
+    output_tokens_total: float | None = None
+    preemptions_total: float | None = None
+    is_sleeping: bool | None = None
+    lora_running: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """How the operator wants one model's engine to be run."""
+
+    model_name: str
+    """The name that clients use; the engine is told to answer to it."""
+    weights: str
+    """A path or a repository name, from the operator's file and never from a request."""
+    slots: int
+    """The engine's batch size."""
+    context_tokens: int | None = None
+    """For one request."""
+    threads: int = 1
+    extra_args: tuple[str, ...] = ()
+    lora: Mapping[str, str] | None = None
+    """Adapter name to path."""
+    command: tuple[str, ...] | None = None
+    """A command template that replaces the adapter's own. ``{port}``, ``{host}``, ``{model}``,
+    ``{weights}``, ``{slots}`` and ``{gpus}`` are filled in."""
+    env: Mapping[str, str] | None = None
+
+
+class Adapter(Protocol):
+    """The facts about one kind of engine."""
+
+    @property
+    def name(self) -> str:
+        """As written in the policy file."""
+
+    @property
+    def manners(self) -> Manners:
+        """How it behaves on the wire."""
+
+    def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
+        """The argument vector that starts one replica listening on ``address``."""
+
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
+        """What the process needs to find in its environment beside the backend's own minimum."""
+
+    def batch_size(self, argv: Sequence[str]) -> int | None:
+        """The batch size that this command line gives the engine; None when it does not say."""
+
+    def probe(self, model_name: str) -> Probe:
+        """A one-token generation."""
+
+    def readiness(self, status: int, body: bytes) -> Readiness:
+        """What the probe's answer means."""
+
+    @property
+    def metrics_path(self) -> str | None:
+        """Where the engine's metrics are; None when it has none."""
+
+    @property
+    def sleep_check_path(self) -> str | None:
+        """To be asked before a scrape where a scrape would wake a sleeping engine, else None."""
+
+    def is_sleeping(self, body: bytes) -> bool:
+        """What the answer from ``sleep_check_path`` says."""
+
+    def metrics(self, page: str) -> EngineMetrics:
+        """Read a metrics page. A page that cannot be read gives all None; it never raises."""
+
+    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:
+        """The request body as this engine must get it; most return it unchanged."""

@@ -1,0 +1,1 @@
+"""Ways to start and stop replicas. Backends do not know each other."""

@@ -1,0 +1,111 @@
+"""Orders that the brains give to the shells. A name is an imperative; a value never changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.core.outcomes import Outcome
+from tidegate.core.types import ModelId, ReplicaId, RequestId, RouteTable
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a Tick at this moment, or sooner."""
+
+    at_s: float
+
+
+# ---- of the Dispatcher ----
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Pass the request to this replica. Its slot is already taken."""
+
+    request_id: RequestId
+    replica_id: ReplicaId
+    attempt: int
+    """1 for the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """End the request with this outcome.
+
+    Before the first byte the client gets the outcome's HTTP status; after it, one error event and
+    the end of the stream.
+    """
+
+    request_id: RequestId
+    outcome: Outcome
+    because: str
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelUpstream:
+    """Nobody waits for this answer any more: make the engine stop."""
+
+    request_id: RequestId
+    replica_id: ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class ReportDemand:
+    """Hand the controller a DemandReport now: somebody waits and nobody serves."""
+
+    model: ModelId
+
+
+# ---- of the FleetController ----
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Start a replica under this id."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End this replica's processes; it has no requests left, or its drain deadline has passed."""
+
+    replica_id: ReplicaId
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishRoutes:
+    """Give every gateway this table."""
+
+    table: RouteTable
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a number of replicas was predicted to mean."""
+
+    replicas: int
+    slots: int
+    queued: int
+    """Of the demand decided on, how many requests would find no slot."""
+    cost_per_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision about one model's number of replicas, with what it was made from."""
+
+    model: ModelId
+    desired: int
+    before: int
+    because: str
+    held_by: str | None
+    """The rule that kept the number from being what the demand alone asks for."""
+    inputs: dict[str, float]
+    fewer: Prediction
+    chosen: Prediction
+    more: Prediction

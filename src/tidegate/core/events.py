@@ -1,0 +1,177 @@
+"""Facts that the shells report to the brains. A name is past tense; a value never changes.
+
+The first group goes to the Dispatcher, the second to the FleetController. ``Tick`` goes to both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tidegate.core.lifecycle import Seen
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
+from tidegate.core.types import (
+    DEFAULT_FLOW,
+    Address,
+    DemandReport,
+    FlowId,
+    LatencySummary,
+    ModelId,
+    ReplicaId,
+    RequestId,
+    RouteTable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed. Sent at a steady rate, and at each moment asked for by ``WakeAt``."""
+
+
+# ---- to the Dispatcher ----
+
+
+@dataclass(frozen=True, slots=True)
+class RequestArrived:
+    """A well-formed, authenticated request for some model."""
+
+    request_id: RequestId
+    model: ModelId
+    prompt_tokens: int
+    """An estimate until the engine says better."""
+    max_output_tokens: int | None
+    body_bytes: int
+    deadline_s: float
+    flow: FlowId = DEFAULT_FLOW
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FirstByte:
+    """The engine's answer has begun and passed on to the client: no retry from here on."""
+
+    request_id: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamEnded:
+    """The engine's answer is complete and was passed on.
+
+    ``status`` is the engine's own, 2xx or a 4xx that is the client's fault. Token counts are what
+    the engine said; None when it did not.
+    """
+
+    request_id: RequestId
+    status: int
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Failure(Enum):
+    """How an attempt at a replica went wrong."""
+
+    REFUSED = "connection refused"
+    CUT = "connection cut"
+    SILENT = "no byte in time"
+    BUSY = "engine says busy"
+    ERROR = "engine error"
+    ABORTED = "engine ended the answer early"
+    MALFORMED = "answer is not HTTP"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFailed:
+    """An attempt failed. Whether a byte had been passed on is in the ledger (``FirstByte``)."""
+
+    request_id: RequestId
+    failure: Failure
+    status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientGone:
+    """The client closed its connection, in whatever phase."""
+
+    request_id: RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTableChanged:
+    """The controller published a new table."""
+
+    table: RouteTable
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsConfigured:
+    """Which models exist and how each is dispatched. Models left out are no longer served."""
+
+    models: dict[ModelId, DispatchConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class StopBegun:
+    """The gateway is going down: nothing new is accepted, the rest has until ``deadline_s``."""
+
+    deadline_s: float
+
+
+# ---- to the FleetController ----
+
+
+@dataclass(frozen=True, slots=True)
+class FleetConfigured:
+    """Which models exist, how each is scaled, and what the fleet as a whole may use.
+
+    A model left out is drained and stopped. Live demand and running replicas are kept.
+    """
+
+    models: dict[ModelId, FleetModel]
+    limits: FleetLimits
+
+
+@dataclass(frozen=True, slots=True)
+class DemandReported:
+    """A gateway's ledger, as of now."""
+
+    report: DemandReport
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSeen:
+    """Something happened to a replica, as its backend saw it."""
+
+    replica_id: ReplicaId
+    seen: Seen
+    address: Address | None = None
+    detail: str = ""
+    """For a failure: the reason and the engine's last words. Never a prompt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAdopted:
+    """A replica that a former controller started was found alive and answering."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReported:
+    """One scrape of an engine's own metrics. None: the page did not say."""
+
+    replica_id: ReplicaId
+    running: int | None
+    waiting: int | None
+    kv_usage_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalsReported:
+    """Signals for the threshold law, from wherever the shell gets them. None: not known."""
+
+    model: ModelId
+    gpu_utilization: float | None = None
+    latency: LatencySummary = LatencySummary()

@@ -1,0 +1,117 @@
+"""What the brains can be told, checked at the door by ``tidegate.config`` and frozen here.
+
+The five settings that people know keep their names: ``min_replicas``, ``max_replicas``, ``window``,
+``scale_down_delay``, ``concurrency_target``; inside, the two durations carry their unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Routing(Enum):
+    """How a replica is chosen among those with a free slot."""
+
+    LEAST_TOKENS = "least_tokens"
+    ROUND_ROBIN = "round_robin"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """Bounds of one model's queue; what does not fit is rejected at once with 429."""
+
+    max_requests: int = 1_000
+    max_tokens: int = 4_000_000
+    max_bytes: int = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchConfig:
+    """What the Dispatcher needs to know about one model."""
+
+    routing: Routing = Routing.LEAST_TOKENS
+    queue: QueueLimits = QueueLimits()
+    max_retries: int = 2
+    """Further attempts on another replica after a failure before the first byte."""
+
+
+class ScalingPolicy(Enum):
+    """Which law proposes the number of replicas."""
+
+    CONCURRENCY = "concurrency"
+    THRESHOLDS = "thresholds"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The threshold law: one step per evaluation, each direction with its own cooldown."""
+
+    max_queue_depth: int = 100
+    max_latency_p95_ms: float = 5_000.0
+    max_gpu_utilization: float = 0.85
+    min_queue_depth: int = 10
+    min_gpu_utilization: float = 0.3
+    scale_up_cooldown_s: float = 60.0
+    scale_down_cooldown_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How one model's number of replicas follows its demand."""
+
+    policy: ScalingPolicy = ScalingPolicy.CONCURRENCY
+    min_replicas: int = 0
+    max_replicas: int = 1
+    window_s: float = 10.0
+    """Demand is the largest concurrency seen in this span."""
+    scale_down_delay_s: float = 60.0
+    """How long a lower number must have been asked for before it is obeyed."""
+    concurrency_target: float = 8.0
+    """Requests one replica should carry, queued ones included."""
+    thresholds: Thresholds = Thresholds()
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """What happens when starting fails."""
+
+    backoff_first_s: float = 1.0
+    backoff_max_s: float = 60.0
+    """Doubles from the first to this; a replica that served for ``forgiven_after_s`` resets it."""
+    give_up_after: int = 5
+    """Failures in a row after which the model is *failed* with its reason, until ``retry_failed_s``
+    has passed or its settings change."""
+    retry_failed_s: float = 300.0
+    forgiven_after_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class FleetModel:
+    """What the FleetController needs to know about one model."""
+
+    engine: str
+    """Name of the engine's adapter."""
+    slots: int = 8
+    """Requests one replica takes at once: the engine's batch size."""
+    scaling: Scaling = Scaling()
+    restarts: Restarts = Restarts()
+    gpus: int = 0
+    """GPUs that one replica occupies."""
+    price_per_h: float = 0.0
+    start_deadline_s: float = 600.0
+    """A replica that is not ready by then is given up and stopped."""
+    drain_deadline_s: float = 120.0
+    """A draining replica with requests left is stopped after this."""
+    expected_start_s: float | None = None
+    """Cold start to expect before one has been measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLimits:
+    """Hard caps over all models, held where replicas are launched. None: no cap."""
+
+    max_replicas: int | None = None
+    max_gpus: int | None = None
+    max_starts_per_hour: int = 120
+    max_cost_per_h: float | None = None

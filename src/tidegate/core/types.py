@@ -1,0 +1,136 @@
+"""The values that both brains and all shells share.
+
+Times are float seconds on one clock whose zero the shell chooses; every ``now_s`` handed to a brain
+is on that clock. ``None`` always means "not known" and never zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+from tidegate.core.lifecycle import State
+
+ModelId = NewType("ModelId", str)
+"""What a client asks for by name."""
+
+ReplicaId = NewType("ReplicaId", str)
+"""One running copy of a model. Never reused within one fleet."""
+
+RequestId = NewType("RequestId", str)
+"""One client call, from arrival to outcome."""
+
+FlowId = NewType("FlowId", str)
+"""Requests that share fairness: a tenant, by the name of its API key."""
+
+DEFAULT_FLOW = FlowId("default")
+
+
+class Dice(Protocol):
+    """The injected source of randomness; the same seed gives the same run."""
+
+    def below(self, bound: int) -> int:
+        """A whole number from 0 to ``bound - 1``."""
+
+    def uniform(self) -> float:
+        """A float in [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a replica's engine listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a gateway may know and do about one replica."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    state: State
+    address: Address | None
+    """None until the replica listens."""
+    slots: int
+    """Requests that this gateway may have in flight there at once; 0 takes nothing new."""
+    engine: str
+    """Name of the adapter that knows this engine's manners."""
+    expected_ready_s: float | None = None
+    """When a starting replica is expected to serve; None when that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoute:
+    """What a gateway may know about one configured model, replicas or none."""
+
+    model: ModelId
+    can_serve: bool
+    """False when nothing serves and nothing can be started; waiting would be in vain."""
+    because: str | None = None
+    """Why not, in words a client may read."""
+    expected_ready_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """Controller to gateway, always whole. Replicas in order of id."""
+
+    version: int
+    models: tuple[ModelRoute, ...]
+    routes: tuple[Route, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Percentiles over the last reporting span; None without a sample."""
+
+    samples: int = 0
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    e2e_p50_s: float | None = None
+    e2e_p95_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDemand:
+    """One model's demand as one gateway's ledger knows it."""
+
+    model: ModelId
+    queued: int
+    in_flight: int
+    peak: int
+    """Largest queued + in_flight since the report before; a burst between two reports is seen."""
+    queued_tokens: int
+    in_flight_tokens: int
+    arrivals_total: int
+    """Monotonic: a wake-up cannot be missed between two reports."""
+    ended_total: int
+    output_tokens_total: int
+    oldest_wait_s: float
+    """How long the first in the queue has waited; 0 when the queue is empty."""
+    last_active_s: float | None
+    """When a request last arrived or ended; None before the first."""
+    latency: LatencySummary = LatencySummary()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLoad:
+    """What one gateway has in flight on one replica."""
+
+    replica_id: ReplicaId
+    in_flight: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class DemandReport:
+    """Gateway to controller: demand of every configured model, load of every routed replica."""
+
+    gateway: str
+    route_version: int
+    """The table that was in force when these numbers were read. A drain may be called complete
+    only by a report at least as new as the table that began it."""
+    models: tuple[ModelDemand, ...]
+    replicas: tuple[ReplicaLoad, ...]

@@ -1,0 +1,1 @@
+"""The asyncio owners of the two brains: clock, journal, effects, metrics, shutdown."""
