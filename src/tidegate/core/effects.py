@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.core.outcomes import Outcome
-from tidegate.core.types import ModelId, ReplicaId, RequestId, RouteTable
+from tidegate.core.types import DemandReport, FlowId, ModelId, ReplicaId, RequestId, RouteTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,29 @@ class CancelUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportDemand:
-    """Hand the controller a DemandReport now: somebody waits and nobody serves."""
+class Report:
+    """Hand this to the controller: it is due, or somebody waits and nobody serves."""
 
+    report: DemandReport
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A request has ended: its one ledger entry, closed. For metrics, the request log and usage."""
+
+    request_id: RequestId
     model: ModelId
+    flow: FlowId
+    outcome: Outcome
+    replica_id: ReplicaId | None
+    """The last replica it was sent to."""
+    attempts: int
+    queued_s: float
+    """From arrival to the last time it was sent; to its end when it never was."""
+    ttft_s: float | None
+    e2e_s: float
+    prompt_tokens: int
+    output_tokens: int | None
 
 
 # ---- of the FleetController ----

@@ -117,6 +117,11 @@ class StopBegun:
     deadline_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class ReportDue:
+    """It is time to tell the controller about demand; answered with one ``Report``."""
+
+
 # ---- to the FleetController ----
 
 

@@ -1,7 +1,8 @@
 """Every way in which a request can end. Accepted = open + ended, always, by id.
 
 *Rejected* requests never reached an engine because we turned them away; *expired* ones ran out of
-time; *failed* ones met an engine that did not answer well. Two pairs keep "there is nobody" (503)
+time; *failed* ones met an engine that did not answer well; *cut* ones were still running when the
+gateway's own stop deadline came. Two pairs keep "there is nobody" (503)
 apart from "everybody is busy" (429).
 """
 
@@ -26,6 +27,7 @@ class Outcome(Enum):
     EXPIRED_RUNNING = "expired_running"
     FAILED_ENGINE = "failed_engine"
     FAILED_MIDSTREAM = "failed_midstream"
+    CUT_STOPPING = "cut_stopping"
     CLIENT_GONE = "client_gone"
 
 
@@ -52,6 +54,7 @@ MEANING: dict[Outcome, Meaning] = {
     Outcome.EXPIRED_RUNNING: Meaning(504, "timeout_error", "deadline_exceeded", False),
     Outcome.FAILED_ENGINE: Meaning(503, "service_unavailable_error", "engine_failed", True),
     Outcome.FAILED_MIDSTREAM: Meaning(503, "service_unavailable_error", "engine_failed_midstream", True),
+    Outcome.CUT_STOPPING: Meaning(503, "service_unavailable_error", "gateway_stopped", True),
     # 499 is nginx's word for it; it is never sent, since nobody is left to read it.
     Outcome.CLIENT_GONE: Meaning(499, "", "client_gone", False),
 }

@@ -1,0 +1,1 @@
+"""The policy file: checked at the door, frozen behind it."""

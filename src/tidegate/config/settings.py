@@ -1,0 +1,84 @@
+"""What the shells can be told, checked at the door and frozen here. The brains' part is in ``core.settings``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tidegate.adapters.base import EngineSpec
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
+from tidegate.core.types import Address, FlowId, ModelId
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who a key belongs to."""
+
+    flow: FlowId
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """The gateway's own limits. Every bound is on by default."""
+
+    host: str = "127.0.0.1"
+    port: int = 8400
+    admin_host: str = "127.0.0.1"
+    admin_port: int = 8401
+    keys: Mapping[str, Client] = field(default_factory=dict)
+    """SHA-256 of each API key, in hex. Empty: no key is asked for, and only loopback is bound."""
+    max_connections: int = 10_000
+    max_header_bytes: int = 16 * 1024
+    max_header_fields: int = 100
+    max_body_bytes: int = 10 * 1024 * 1024
+    header_timeout_s: float = 10.0
+    """From the first byte of a request (or from connecting) to the end of its headers."""
+    min_body_bytes_per_s: int = 1024
+    """A slower body is cut off, after a grace of 5 s."""
+    keepalive_s: float = 75.0
+    request_timeout_s: float = 600.0
+    """From arrival to the last byte. A client may ask for less with ``x-request-timeout-s``."""
+    first_byte_timeout_s: float = 300.0
+    stream_idle_timeout_s: float = 60.0
+    """A stream without a byte for this long is taken for hung."""
+    connect_timeout_s: float = 5.0
+    slow_reader_bytes: int = 256 * 1024
+    """Unread bytes per client after which the engine's stream is paused."""
+    slow_reader_timeout_s: float = 30.0
+    stop_deadline_s: float = 30.0
+    """After SIGTERM, how long what is in flight may go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One model: how it is dispatched, how it is scaled, and what runs it."""
+
+    model: ModelId
+    dispatch: DispatchConfig
+    fleet: FleetModel
+    spec: EngineSpec | None
+    """How to run the engine here; None for engines that someone else runs."""
+    static: tuple[Address, ...] = ()
+    """Addresses of engines that someone else runs."""
+    gpus_per_replica: int = 0
+    memory_bytes: int | None = None
+    stop_grace_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A whole policy file."""
+
+    gateway: GatewaySettings
+    models: Mapping[ModelId, ModelSettings]
+    limits: FleetLimits
+    state_dir: Path
+    journal_dir: Path | None
+    """None: no journal is written."""
+    journal_max_bytes: int
+    gpus: tuple[int, ...] = ()
+    """Device numbers that may be given to replicas."""
+    warnings: tuple[str, ...] = ()
+    """What is allowed and probably not meant."""

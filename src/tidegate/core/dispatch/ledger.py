@@ -1,0 +1,126 @@
+"""One entry for each open request, from arrival to its one outcome.
+
+The ledger is the authority: counts of queued and in-flight requests are sizes of sets of entries,
+never counters that one exit path could forget to lower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+from tidegate.core.effects import Record
+from tidegate.core.events import RequestArrived
+from tidegate.core.outcomes import Outcome
+from tidegate.core.types import ReplicaId, RequestId
+
+
+class Phase(Enum):
+    """Where an open request is."""
+
+    QUEUED = "queued"
+    SENT = "sent"
+    STREAMING = "streaming"
+
+
+class Entry:
+    """One open request."""
+
+    __slots__ = (
+        "arrived",
+        "arrived_s",
+        "attempts",
+        "first_byte_s",
+        "number",
+        "phase",
+        "replica_id",
+        "request_id",
+        "sent_s",
+        "tokens",
+        "tried",
+    )
+
+    def __init__(self, arrived: RequestArrived, now_s: float, number: int) -> None:
+        self.arrived = arrived
+        self.request_id = arrived.request_id
+        self.arrived_s = now_s
+        self.number = number
+        """In order of arrival; a request that is queued again keeps its place."""
+        # What the request may weigh on a replica. The output is only known as the client's limit.
+        self.tokens = arrived.prompt_tokens + (arrived.max_output_tokens or 0)
+        self.phase = Phase.QUEUED
+        self.replica_id: ReplicaId | None = None
+        self.attempts = 0
+        self.tried: tuple[ReplicaId, ...] = ()
+        self.sent_s: float | None = None
+        self.first_byte_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.request_id} {self.phase.value} attempts={self.attempts} on={self.replica_id}>"
+
+    def close(
+        self,
+        outcome: Outcome,
+        now_s: float,
+        prompt_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> Record:
+        """The entry's last word."""
+        arrived = self.arrived
+        arrived_s = self.arrived_s
+        return Record(
+            self.request_id,
+            arrived.model,
+            arrived.flow,
+            outcome,
+            self.replica_id,
+            self.attempts,
+            (now_s if self.sent_s is None else self.sent_s) - arrived_s,
+            None if self.first_byte_s is None else self.first_byte_s - arrived_s,
+            now_s - arrived_s,
+            arrived.prompt_tokens if prompt_tokens is None else prompt_tokens,
+            output_tokens,
+        )
+
+
+class Ledger:
+    """All open requests by id."""
+
+    def __init__(self) -> None:
+        self._open: dict[RequestId, Entry] = {}
+        self.accepted_total = 0
+        self.ended_total = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __repr__(self) -> str:
+        return f"<Ledger open={len(self._open)} accepted={self.accepted_total} ended={self.ended_total}>"
+
+    def open(self, arrived: RequestArrived, now_s: float) -> Entry:
+        """Begin an entry.
+
+        Raises:
+            ValueError: the id is open already; ids are the shell's to keep apart.
+        """
+        if arrived.request_id in self._open:
+            raise ValueError(f"request {arrived.request_id} is open already")
+        self.accepted_total += 1
+        entry = self._open[arrived.request_id] = Entry(arrived, now_s, self.accepted_total)
+        return entry
+
+    def find(self, request_id: RequestId) -> Entry | None:
+        """The entry, or None when the request has ended: a late fact about it changes nothing."""
+        return self._open.get(request_id)
+
+    def end(self, entry: Entry) -> None:
+        """Take the entry out; it has its outcome."""
+        del self._open[entry.request_id]
+        self.ended_total += 1
+
+    def overdue(self, now_s: float) -> list[Entry]:
+        """Entries whose deadline has passed, in order of arrival."""
+        return [entry for entry in self._open.values() if entry.arrived.deadline_s <= now_s]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._open.values()))

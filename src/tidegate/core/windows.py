@@ -1,0 +1,62 @@
+"""Sliding counts and sums over the last seconds, in buckets, without a clock."""
+
+from __future__ import annotations
+
+
+class RateWindow:
+    """How often something happened in the last ``span_s`` seconds.
+
+    Buckets of one second: an answer is exact to within one bucket, and adding costs no more than a
+    comparison and an addition. A pause longer than the span leaves nothing behind.
+    """
+
+    __slots__ = ("_counts", "_first_s", "_newest", "_span")
+
+    def __init__(self, span_s: int) -> None:
+        self._span = span_s
+        self._counts = [0.0] * span_s
+        self._newest: int | None = None
+        self._first_s: float | None = None
+
+    def add(self, now_s: float, amount: float = 1.0) -> None:
+        """Count ``amount`` at ``now_s``."""
+        bucket = int(now_s)
+        if bucket != self._newest:
+            self._forget_until(bucket)
+            if self._first_s is None:
+                self._first_s = now_s
+        self._counts[bucket % self._span] += amount
+
+    def per_s(self, now_s: float) -> float | None:
+        """Mean rate over the span, or over the time since the first count when that is shorter.
+
+        None until something has been counted.
+        """
+        if self._first_s is None:
+            return None
+        self._forget_until(int(now_s))
+        seen_s = min(float(self._span), max(1.0, now_s - self._first_s))
+        return sum(self._counts) / seen_s
+
+    def total(self, now_s: float) -> float:
+        """What was counted within the span."""
+        self._forget_until(int(now_s))
+        return sum(self._counts)
+
+    def _forget_until(self, bucket: int) -> None:
+        if self._newest is None:
+            self._newest = bucket
+            return
+        if bucket <= self._newest:
+            return
+        for passed in range(self._newest + 1, min(bucket, self._newest + self._span) + 1):
+            self._counts[passed % self._span] = 0.0
+        self._newest = bucket
+
+
+def percentile(ordered: list[float], ratio: float) -> float | None:
+    """The value at ``ratio`` (0 to 1) of a sorted list by the nearest-rank rule; None when empty."""
+    if not ordered:
+        return None
+    rank = min(len(ordered) - 1, max(0, -int(-ratio * len(ordered) // 1) - 1))
+    return ordered[rank]
