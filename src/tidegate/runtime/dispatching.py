@@ -1,22 +1,16 @@
-"""The one owner of the Dispatcher: events in, effects carried out, every turn in the journal.
-
-All of it happens on the event loop's thread. An order that fails at once (a connection that cannot
-be made) reports its failure as an event while the orders before it are still being carried out; such
-events wait until the turn is over, so the brain is never entered twice.
-"""
+"""The one owner of the Dispatcher, and what it asks of the gateway that carries out its orders."""
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
-from tidegate.core.effects import CancelUpstream, Record, Reject, Report, Send, WakeAt
-from tidegate.core.events import RouteTableChanged, Tick
-from tidegate.core.types import DemandReport, ReplicaId, Route
+from tidegate.core.effects import CancelUpstream, Record, Reject, Report, Send
+from tidegate.core.events import RouteTableChanged
+from tidegate.core.types import DemandReport, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
+from tidegate.runtime.turns import Journal, Turns
 
 
 class Carrier(Protocol):
@@ -32,15 +26,8 @@ class Carrier(Protocol):
         """Close the connection to the replica that works on this request."""
 
 
-class Journal(Protocol):
-    """Where turns are written."""
-
-    def turn(self, brain: str, now_s: float, event: object, effects: Sequence[object]) -> None:
-        """Keep one turn. Never blocks and never raises."""
-
-
 class DispatchOwner:
-    """Owns a Dispatcher and its timer."""
+    """Owns a Dispatcher: the gateway reports facts here and is given orders."""
 
     def __init__(
         self,
@@ -53,22 +40,23 @@ class DispatchOwner:
     ) -> None:
         self._dispatcher = dispatcher
         self._clock = clock
-        self._journal = journal
-        self._on_report = on_report
-        self._on_record = on_record
         self._carrier: Carrier | None = None
         self._routes: dict[ReplicaId, Route] = {}
-        self._later: deque[DispatchEvent] = deque()
-        self._in_turn = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._carry: dict[type, Callable[[Any], None]] = {
-            Send: self._send,
-            Reject: self._reject,
-            CancelUpstream: self._cancel,
-            Report: self._report,
-            Record: on_record,
-            WakeAt: self._wake_at,
-        }
+        self._turns = Turns(
+            "dispatch",
+            dispatcher,
+            clock,
+            journal,
+            {
+                Send: self._send,
+                Reject: self._reject,
+                CancelUpstream: self._cancel,
+                Report: lambda effect: on_report(effect.report),
+                Record: on_record,
+            },
+        )
+        self.handle: Callable[[DispatchEvent], None] = self._turns.handle
+        """Report a fact; see ``Turns.handle``."""
 
     @property
     def open_requests(self) -> int:
@@ -88,28 +76,16 @@ class DispatchOwner:
         """Say who carries out the orders; once, before the first event."""
         self._carrier = carrier
 
-    def handle(self, event: DispatchEvent) -> None:
-        """Report a fact. Its effects have been carried out when this returns, unless a turn is under
-        way already; then they will have been when that one returns."""
-        if self._in_turn:
-            self._later.append(event)
-            return
-        self._in_turn = True
-        try:
-            self._turn(event)
-            while self._later:
-                self._turn(self._later.popleft())
-        finally:
-            self._in_turn = False
+    def publish(self, table: RouteTable) -> None:
+        """A new table from the controller."""
+        # The old routes stay known until the turn is over: orders of this very turn may name them.
+        self._routes = self._routes | {route.replica_id: route for route in table.routes}
+        self.handle(RouteTableChanged(table))
+        self._routes = {route.replica_id: route for route in table.routes}
 
-    def _turn(self, event: DispatchEvent) -> None:
-        if type(event) is RouteTableChanged:
-            self._routes = {route.replica_id: route for route in event.table.routes}
-        now_s = self._clock.now_s()
-        effects = self._dispatcher.on(event, now_s)
-        self._journal.turn("dispatch", now_s, event, effects)
-        for effect in effects:
-            self._carry[type(effect)](effect)
+    def cease(self) -> None:
+        """Stop the timer."""
+        self._turns.cease()
 
     def _send(self, order: Send) -> None:
         assert self._carrier is not None
@@ -122,16 +98,3 @@ class DispatchOwner:
     def _cancel(self, order: CancelUpstream) -> None:
         assert self._carrier is not None
         self._carrier.cancel(order)
-
-    def _report(self, effect: Report) -> None:
-        self._on_report(effect.report)
-
-    def _wake_at(self, effect: WakeAt) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_s = max(0.0, effect.at_s - self._clock.now_s())
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._woken)
-
-    def _woken(self) -> None:
-        self._timer = None
-        self.handle(Tick())

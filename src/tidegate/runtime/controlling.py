@@ -1,0 +1,102 @@
+"""The one owner of the FleetController: what backends and gateways report goes in, orders go out."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate.backends.base import Fleet, FleetEvent
+from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
+from tidegate.core.events import DemandReported, ReplicaSeen
+from tidegate.core.fleet import FleetController
+from tidegate.core.lifecycle import Seen
+from tidegate.core.types import DemandReport, ModelId, ReplicaId, RouteTable
+from tidegate.runtime.clock import Clock
+from tidegate.runtime.turns import Journal, Turns
+
+log = logging.getLogger("tidegate.fleet")
+
+DECISIONS_KEPT = 200
+"""For the dashboard; the journal has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision and when it was made."""
+
+    at_s: float
+    decision: Decision
+
+
+class ControlOwner:
+    """Owns a FleetController and gives its orders to the backend that runs each model."""
+
+    def __init__(
+        self,
+        controller: FleetController,
+        clock: Clock,
+        journal: Journal,
+        *,
+        fleets: Mapping[ModelId, Fleet],
+        publish: Callable[[RouteTable], None],
+    ) -> None:
+        self._controller = controller
+        self._clock = clock
+        self._fleets = dict(fleets)
+        self._model_of: dict[ReplicaId, ModelId] = {}
+        self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
+        self._turns = Turns(
+            "fleet",
+            controller,
+            clock,
+            journal,
+            {
+                Launch: self._launch,
+                Stop: self._stop,
+                PublishRoutes: lambda effect: publish(effect.table),
+                Decision: self._decided,
+            },
+        )
+        self.handle = self._turns.handle
+        """Report a fact; see ``Turns.handle``."""
+
+    def demand(self, report: DemandReport) -> None:
+        """A gateway's report."""
+        self.handle(DemandReported(report))
+
+    def seen(self, event: FleetEvent) -> None:
+        """What a backend saw."""
+        match event:
+            case ReplicaSeen(replica_id, Seen.EXITED | Seen.GAVE_UP as what, _, detail):
+                log.warning("replica %s %s: %s", replica_id, what.value, detail or "no reason given")
+            case ReplicaSeen(replica_id, what, _, _):
+                log.info("replica %s: %s", replica_id, what.value)
+            case _:
+                pass
+        self.handle(event)
+
+    def view(self) -> object:
+        """The fleet as the controller knows it."""
+        return self._controller.state(self._clock.now_s())
+
+    def cease(self) -> None:
+        """Stop the timer; nothing is decided on its own any more."""
+        self._turns.cease()
+
+    def _launch(self, order: Launch) -> None:
+        self._model_of[order.replica_id] = order.model
+        log.info("launch %s: %s", order.replica_id, order.because)
+        self._fleets[order.model].launch(order)
+
+    def _stop(self, order: Stop) -> None:
+        log.info("stop %s: %s", order.replica_id, order.because)
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.stop(order)
+
+    def _decided(self, decision: Decision) -> None:
+        self.decisions.append(Decided(self._clock.now_s(), decision))
+        held = f"; held by {decision.held_by}" if decision.held_by else ""
+        change = f"{decision.before} -> {decision.desired} replicas"
+        log.info("%s: %s: %s%s", decision.model, change, decision.because, held)

@@ -1,0 +1,93 @@
+"""One brain's turns: an event in, its effects carried out, both in the journal.
+
+Everything happens on the event loop's thread. An order that fails at once (a connection that cannot
+be made) reports its failure while the orders before it are still being carried out; such events wait
+until the turn is over, so a brain is never entered twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from tidegate.core.effects import WakeAt
+from tidegate.core.events import Tick
+from tidegate.runtime.clock import Clock
+
+
+class Brain(Protocol):
+    """Facts in, orders out."""
+
+    def on(self, event: Any, now_s: float) -> Sequence[Any]:
+        """Decide."""
+
+
+class Journal(Protocol):
+    """Where turns are kept."""
+
+    def turn(self, brain: str, now_s: float, event: object, effects: Sequence[object]) -> None:
+        """Keep one turn. Never blocks and never raises."""
+
+
+class Turns:
+    """Takes turns with one brain and keeps its timer."""
+
+    def __init__(
+        self,
+        name: str,
+        brain: Brain,
+        clock: Clock,
+        journal: Journal,
+        carry: Mapping[type, Callable[[Any], None]],
+    ) -> None:
+        """``name`` is the brain's name in the journal; ``carry`` says who carries out which order."""
+        self._name = name
+        self._brain = brain
+        self._clock = clock
+        self._journal = journal
+        self._carry: dict[type, Callable[[Any], None]] = {**carry, WakeAt: self._wake_at}
+        self._later: deque[object] = deque()
+        self._in_turn = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def handle(self, event: object) -> None:
+        """Report a fact.
+
+        Its orders have been carried out when this returns; when a turn is under way already, they
+        will have been when that one returns.
+        """
+        if self._in_turn:
+            self._later.append(event)
+            return
+        self._in_turn = True
+        try:
+            self._turn(event)
+            while self._later:
+                self._turn(self._later.popleft())
+        finally:
+            self._in_turn = False
+
+    def cease(self) -> None:
+        """No tick comes from here any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _turn(self, event: object) -> None:
+        now_s = self._clock.now_s()
+        effects = self._brain.on(event, now_s)
+        self._journal.turn(self._name, now_s, event, effects)
+        for effect in effects:
+            self._carry[type(effect)](effect)
+
+    def _wake_at(self, effect: WakeAt) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(0.0, effect.at_s - self._clock.now_s())
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._woken)
+
+    def _woken(self) -> None:
+        self._timer = None
+        self.handle(Tick())
