@@ -29,6 +29,8 @@ class Manners:
     """A running stream without a byte for this long is taken for dead. None: the gateway's own limit."""
     needs_lora_field: bool = False
     """Every request must say which adapters apply, or the last request's choice leaks into it."""
+    busy_marks: tuple[bytes, ...] = ()
+    """Bytes in an error answer's body that mean "not taken, nothing started", whatever its status."""
 
 
 class Readiness(Enum):
@@ -54,10 +56,13 @@ class EngineMetrics:
 
     running: int | None = None
     waiting: int | None = None
+    """Requests that wait for room. Those an engine puts off for other reasons are left out where it
+    tells them apart."""
     kv_usage_ratio: float | None = None
     kv_blocks_total: int | None = None
     kv_block_tokens: int | None = None
     prompt_tokens_total: float | None = None
+    """All prompt tokens, those found in the prefix cache included."""
     cached_tokens_total: float | None = None
     output_tokens_total: float | None = None
     preemptions_total: float | None = None
@@ -83,7 +88,7 @@ class EngineSpec:
     """Adapter name to path."""
     command: tuple[str, ...] | None = None
     """A command template that replaces the adapter's own. ``{port}``, ``{host}``, ``{model}``,
-    ``{weights}``, ``{slots}`` and ``{gpus}`` are filled in."""
+    ``{weights}``, ``{slots}`` and ``{gpus}`` are filled in; other braces stay as they are."""
     env: Mapping[str, str] | None = None
 
 

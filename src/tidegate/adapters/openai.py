@@ -1,0 +1,71 @@
+"""Any server that speaks OpenAI's API and about which nothing more is known.
+
+It is started by the operator's command, or found running. It has no metrics page that could be read,
+so what it carries is known from the gateway's own ledger alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.adapters import commands, openai_api
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.core.types import Address
+
+
+class OpenAI:
+    """An OpenAI-compatible server."""
+
+    name = "openai"
+    manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
+    metrics_path = None
+    sleep_check_path = None
+
+    def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
+        """The operator's command.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if spec.command is None:
+            message = (
+                f"model {spec.model_name!r}: the openai adapter knows no engine to start; give a command"
+            )
+            raise ValueError(message)
+        return [*commands.filled(spec.command, spec, address, gpus), *spec.extra_args]
+
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+        """Nothing but what the operator set."""
+        return dict(spec.env or {})
+
+    def batch_size(self, argv: Sequence[str]) -> int | None:
+        """By any engine's flag that says it."""
+        flags = (
+            "--max-num-seqs",
+            "--max-running-requests",
+            "--max_batch_size",
+            "-np",
+            "--parallel",
+            "--slots",
+        )
+        return commands.number_after(argv, *flags)
+
+    def probe(self, model_name: str) -> Probe:
+        """One token of a chat."""
+        return openai_api.chat_probe(model_name)
+
+    def readiness(self, status: int, body: bytes) -> Readiness:
+        """A token, or the usual words for "not yet"."""
+        return openai_api.token_readiness(status, body)
+
+    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+        """Not known to sleep."""
+        return False
+
+    def metrics(self, page: str) -> EngineMetrics:  # noqa: ARG002
+        """Nothing is known."""
+        return EngineMetrics()
+
+    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:  # noqa: ARG002
+        """As the client sent it."""
+        return body

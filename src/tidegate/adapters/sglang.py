@@ -1,0 +1,100 @@
+"""SGLang, as ``python -m sglang.launch_server``.
+
+It exports nothing without ``--enable-metrics``. An adapter is asked for as ``base:adapter``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.adapters import commands, lora, openai_api
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.pages import Page
+from tidegate.core.types import Address
+
+_RUNNING = "sglang:num_running_reqs"
+_WAITING = "sglang:num_queue_reqs"
+_KV = "sglang:token_usage"
+_CACHE_CONFIG = "sglang:cache_config_info"
+_PROMPT = "sglang:prompt_tokens_total"
+_CACHED = "sglang:cached_tokens_total"
+_OUTPUT = "sglang:generation_tokens_total"
+_RETRACTED = "sglang:num_retracted_requests_total"
+_NAMES = (_RUNNING, _WAITING, _KV, _CACHE_CONFIG, _PROMPT, _CACHED, _OUTPUT, _RETRACTED)
+
+# With metrics of all schedulers on, every tensor-parallel rank reports the same requests. Only
+# data-parallel ranks are engines with requests of their own.
+_ENGINE = "dp_rank"
+
+
+class SGLang:
+    """The SGLang server."""
+
+    name = "sglang"
+    manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
+    metrics_path = "/metrics"
+    sleep_check_path = None
+
+    def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
+        """Through ``python``, found on the path that the operator gives the engine."""
+        if spec.command is not None:
+            return commands.filled(spec.command, spec, address, gpus)
+        argv = ["python3", "-m", "sglang.launch_server"]
+        argv += ["--model-path", spec.weights, "--served-model-name", spec.model_name]
+        argv += ["--host", address.host, "--port", str(address.port)]
+        argv += ["--max-running-requests", str(spec.slots), "--enable-metrics", "--enable-cache-report"]
+        if spec.context_tokens is not None:
+            argv += ["--context-length", str(spec.context_tokens)]
+        if len(gpus) > 1:
+            argv += ["--tp-size", str(len(gpus))]
+        if spec.lora:
+            argv += ["--enable-lora", "--lora-paths"]
+            argv += [f"{name}={path}" for name, path in spec.lora.items()]
+        return [*argv, *spec.extra_args]
+
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+        """Its schedulers rename themselves; their environment must stay readable in ``/proc``."""
+        return {"SPT_NOENV": "1"} | dict(spec.env or {})
+
+    def batch_size(self, argv: Sequence[str]) -> int | None:
+        """``--max-running-requests N``."""
+        return commands.number_after(argv, "--max-running-requests")
+
+    def probe(self, model_name: str) -> Probe:
+        """One token."""
+        return openai_api.completion_probe(model_name)
+
+    def readiness(self, status: int, body: bytes) -> Readiness:
+        """503 until its own warm-up has passed."""
+        return openai_api.token_readiness(status, body)
+
+    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+        """A scrape does not wake it, so nobody asks."""
+        return False
+
+    def metrics(self, page: str) -> EngineMetrics:
+        """Requests add up over data-parallel ranks, the fullest KV cache counts."""
+        read = Page(page, _NAMES)
+        return EngineMetrics(
+            running=read.count(_RUNNING, by=_ENGINE),
+            waiting=read.count(_WAITING, by=_ENGINE),
+            kv_usage_ratio=read.ratio(_KV),
+            kv_blocks_total=read.label_total(_CACHE_CONFIG, "num_pages"),
+            kv_block_tokens=read.label_value(_CACHE_CONFIG, "page_size"),
+            prompt_tokens_total=read.total(_PROMPT),
+            cached_tokens_total=read.total(_CACHED),
+            output_tokens_total=read.total(_OUTPUT),
+            preemptions_total=read.total(_RETRACTED),
+        )
+
+    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:
+        """An adapter asked for by its own name becomes ``base:adapter``."""
+        if spec is None or not spec.lora:
+            return body
+        fields = lora.fields_of(body)
+        if fields is None:
+            return body
+        asked = lora.adapter_asked_for(model := lora.model_of(fields), spec)
+        if asked is None or asked != model:
+            return body
+        return lora.with_fields(fields, {"model": f"{spec.model_name}:{asked}"})

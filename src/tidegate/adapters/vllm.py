@@ -1,0 +1,143 @@
+"""vLLM, as ``vllm serve``.
+
+Its manners: the port refuses until the model serves; on SIGTERM it ends streams with
+``finish_reason: "abort"`` and a clean ``[DONE]``, or, given ``--shutdown-timeout``, finishes them while
+it answers new requests with 500 and still calls itself healthy. One replica is three processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.adapters import commands, lora, openai_api
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.pages import Page
+from tidegate.core.types import Address
+
+SHUTDOWN_TIMEOUT_S = 10
+"""The gateway drains a replica before it is stopped; this is for the request that slipped through."""
+
+_RUNNING = "vllm:num_requests_running"
+_WAITING = "vllm:num_requests_waiting"
+_WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
+# The name that current engines use, then the one that older ones did.
+_KV = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
+_CACHED = (
+    "vllm:prompt_tokens_cached_total",
+    "vllm:prefix_cache_hits_total",
+    "vllm:gpu_prefix_cache_hits_total",
+)
+_PROMPT = "vllm:prompt_tokens_total"
+_OUTPUT = "vllm:generation_tokens_total"
+_PREEMPTIONS = "vllm:num_preemptions_total"
+_CACHE_CONFIG = "vllm:cache_config_info"
+_LORA = "vllm:lora_requests_info"
+_SLEEP = "vllm:engine_sleep_state"
+_NAMES = (
+    _RUNNING,
+    _WAITING,
+    _WAITING_BY_REASON,
+    *_KV,
+    *_CACHED,
+    _PROMPT,
+    _OUTPUT,
+    _PREEMPTIONS,
+    _CACHE_CONFIG,
+    _LORA,
+    _SLEEP,
+)
+
+
+class Vllm:
+    """The vLLM server."""
+
+    name = "vllm"
+    manners = Manners(
+        abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
+        busy_marks=(b"cannot schedule new futures after shutdown",),
+    )
+    metrics_path = "/metrics"
+    sleep_check_path = None
+
+    def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
+        """``vllm serve``; the operator's own arguments come last and win."""
+        if spec.command is not None:
+            return commands.filled(spec.command, spec, address, gpus)
+        argv = ["vllm", "serve", spec.weights, "--served-model-name", spec.model_name]
+        argv += ["--host", address.host, "--port", str(address.port)]
+        argv += ["--max-num-seqs", str(spec.slots)]
+        argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S), "--enable-prompt-tokens-details"]
+        if spec.context_tokens is not None:
+            argv += ["--max-model-len", str(spec.context_tokens)]
+        if len(gpus) > 1:
+            argv += ["--tensor-parallel-size", str(len(gpus))]
+        if spec.lora:
+            argv += ["--enable-lora", "--lora-modules"]
+            argv += [f"{name}={path}" for name, path in spec.lora.items()]
+        return [*argv, *spec.extra_args]
+
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+        """No reports home; and process titles must not overwrite the environment in ``/proc``, where
+        the backend reads which replica a process belongs to."""
+        quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "SPT_NOENV": "1"}
+        return quiet | dict(spec.env or {})
+
+    def batch_size(self, argv: Sequence[str]) -> int | None:
+        """``--max-num-seqs N``."""
+        return commands.number_after(argv, "--max-num-seqs", "--max_num_seqs")
+
+    def probe(self, model_name: str) -> Probe:
+        """One token."""
+        return openai_api.completion_probe(model_name)
+
+    def readiness(self, status: int, body: bytes) -> Readiness:
+        """Refused until ready, so that most answers are final."""
+        return openai_api.token_readiness(status, body)
+
+    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+        """A scrape does not wake it, so nobody asks."""
+        return False
+
+    def metrics(self, page: str) -> EngineMetrics:
+        """One series per data-parallel engine: requests add up, the fullest KV cache counts."""
+        read = Page(page, _NAMES)
+        # Only what waits for room means congestion; the rest is put off by chunked prefill and the like.
+        for_room = read.count(_WAITING_BY_REASON, where=("reason", "capacity"))
+        return EngineMetrics(
+            running=read.count(_RUNNING),
+            waiting=for_room if for_room is not None else read.count(_WAITING),
+            kv_usage_ratio=read.ratio(*_KV),
+            kv_blocks_total=read.label_total(_CACHE_CONFIG, "num_gpu_blocks"),
+            kv_block_tokens=read.label_value(_CACHE_CONFIG, "block_size"),
+            prompt_tokens_total=read.total(_PROMPT),
+            cached_tokens_total=read.total(*_CACHED),
+            output_tokens_total=read.total(_OUTPUT),
+            preemptions_total=read.total(_PREEMPTIONS),
+            is_sleeping=_is_sleeping(read),
+            lora_running=_lora_running(read),
+        )
+
+    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:
+        """To vLLM an adapter is a model of its own: ``base:adapter`` becomes ``adapter``."""
+        if spec is None or not spec.lora:
+            return body
+        fields = lora.fields_of(body)
+        if fields is None:
+            return body
+        asked = lora.adapter_asked_for(model := lora.model_of(fields), spec)
+        return body if asked is None or asked == model else lora.with_fields(fields, {"model": asked})
+
+
+def _is_sleeping(read: Page) -> bool | None:
+    awake = [sample.value for sample in read.samples(_SLEEP) if sample.labels.get("sleep_state") == "awake"]
+    return min(awake) == 0.0 if awake else None
+
+
+def _lora_running(read: Page) -> tuple[str, ...]:
+    # The value is the moment of writing. Old series stay on the page, so only the newest tells the truth.
+    series = read.samples(_LORA)
+    if not series:
+        return ()
+    newest = max(series, key=lambda sample: sample.value)
+    names = newest.labels.get("running_lora_adapters", "")
+    return tuple(name for part in names.split(",") if (name := part.strip()))
