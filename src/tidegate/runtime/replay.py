@@ -68,7 +68,9 @@ class Replayed:
 
 DIFFERENCES_KEPT = 20
 _EVENT_TYPES: dict[str, type] = {
-    name: kind for name, kind in vars(events).items() if isinstance(kind, type) and kind.__module__ == events.__name__
+    name: kind
+    for name, kind in vars(events).items()
+    if isinstance(kind, type) and kind.__module__ == events.__name__
 }
 
 

@@ -39,7 +39,9 @@ class Line:
         self._e2e_s: list[float] = []
 
     def __repr__(self) -> str:
-        return f"<Line {self.model} queued={len(self.queue)} in_flight={self.in_flight} seats={len(self.seats)}>"
+        return (
+            f"<Line {self.model} queued={len(self.queue)} in_flight={self.in_flight} seats={len(self.seats)}>"
+        )
 
     @property
     def in_flight(self) -> int:
