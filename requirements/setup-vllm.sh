@@ -2,7 +2,7 @@
 # vLLM for the CPU in an environment of its own, .venv-vllm.
 set -eu
 python=.venv-vllm/bin/python
-pip="$python -m pip --quiet --disable-pip-version-check --no-input"
+pip="$python -m pip -qq --disable-pip-version-check --no-input"
 
 echo '  vLLM for the CPU, in .venv-vllm (3.4 GB, a few minutes)'
 "${PYTHON:-python3}" -m venv .venv-vllm
