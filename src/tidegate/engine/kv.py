@@ -1,0 +1,98 @@
+"""The KV cache as blocks, with vLLM's prefix cache.
+
+A block in use is either *named* by the chained hash of all tokens up to its end, and may be shared,
+or nameless. A free block keeps its contents until it is taken: free blocks stand in one line, the one
+freed longest ago is taken first, and a named block in that line can be picked out by its name. Of one
+sequence the last blocks go into the line first, so that the beginning of a prompt lives longest.
+
+Law: vLLM's automatic prefix caching (vllm-project/vllm, V1 block pool, 2025). Nameless blocks are
+only counted, so a sequence costs no work per block unless its blocks have names.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+
+class BlockPool:
+    """All blocks of one engine. ``free`` counts those that may be taken now."""
+
+    __slots__ = ("_caching", "_line", "_uses", "free", "total")
+
+    def __init__(self, total: int, *, caching: bool) -> None:
+        self.total = total
+        self.free = total
+        self._caching = caching
+        self._uses: dict[int, int] = {}
+        # Name of a free block -> 1, or a fresh object -> how many nameless blocks stand there.
+        self._line: OrderedDict[object, int] = OrderedDict()
+        if caching:
+            self._line[object()] = total
+
+    def hits(self, names: Sequence[int]) -> int:
+        """How many leading names are cached."""
+        found = 0
+        for name in names:
+            if name not in self._uses and name not in self._line:
+                break
+            found += 1
+        return found
+
+    def idle(self, names: Sequence[int]) -> int:
+        """How many of these cached blocks are free now, and would be no longer after ``share``."""
+        return sum(name in self._line for name in names)
+
+    def share(self, names: Sequence[int]) -> None:
+        """Use these cached blocks, alone or with others."""
+        for name in names:
+            if name in self._uses:
+                self._uses[name] += 1
+            else:
+                del self._line[name]
+                self._uses[name] = 1
+                self.free -= 1
+
+    def take(self, blocks: int) -> None:
+        """Use ``blocks`` nameless blocks; the caller has seen that so many are free."""
+        self.free -= blocks
+        if not self._caching:
+            return
+        line = self._line
+        while blocks:
+            name, standing = line.popitem(last=False)
+            if standing > blocks:
+                line[name] = standing - blocks
+                line.move_to_end(name, last=False)
+                return
+            blocks -= standing
+
+    def name(self, name: int) -> bool:
+        """Give a nameless block in use its name. False when another block has it already."""
+        if name in self._uses or name in self._line:
+            return False
+        self._uses[name] = 1
+        return True
+
+    def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
+        """A sequence's use of its blocks ends."""
+        self.free += nameless
+        if not self._caching:
+            return
+        if nameless:
+            self._line[object()] = nameless
+        for name in reversed(named):
+            uses = self._uses[name] - 1
+            if uses:
+                self._uses[name] = uses
+            else:
+                del self._uses[name]
+                self._line[name] = 1
+                self.free += 1
+
+    def shared_uses(self) -> int:
+        """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
+        return sum(self._uses.values()) - len(self._uses)
+
+    def __repr__(self) -> str:
+        return f"<BlockPool {self.total - self.free} of {self.total} used, {len(self._uses)} named>"
