@@ -64,7 +64,7 @@ class LlamaCpp:
             argv += ["--gpu-layers", "999"]
         return [*argv, *spec.extra_args]
 
-    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """Nothing but what the operator set."""
         return dict(spec.env or {})
 

@@ -34,7 +34,7 @@ class OpenAI:
             raise ValueError(message)
         return [*commands.filled(spec.command, spec, address, gpus), *spec.extra_args]
 
-    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """Nothing but what the operator set."""
         return dict(spec.env or {})
 
@@ -58,14 +58,14 @@ class OpenAI:
         """A token, or the usual words for "not yet"."""
         return openai_api.token_readiness(status, body)
 
-    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+    def is_sleeping(self, body: bytes) -> bool:
         """Not known to sleep."""
         return False
 
-    def metrics(self, page: str) -> EngineMetrics:  # noqa: ARG002
+    def metrics(self, page: str) -> EngineMetrics:
         """Nothing is known."""
         return EngineMetrics()
 
-    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:  # noqa: ARG002
+    def rewrite(self, body: bytes, spec: EngineSpec | None) -> bytes:
         """As the client sent it."""
         return body

@@ -52,7 +52,7 @@ class SGLang:
             argv += [f"{name}={path}" for name, path in spec.lora.items()]
         return [*argv, *spec.extra_args]
 
-    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """Its schedulers rename themselves; their environment must stay readable in ``/proc``."""
         return {"SPT_NOENV": "1"} | dict(spec.env or {})
 
@@ -68,7 +68,7 @@ class SGLang:
         """503 until its own warm-up has passed."""
         return openai_api.token_readiness(status, body)
 
-    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+    def is_sleeping(self, body: bytes) -> bool:
         """A scrape does not wake it, so nobody asks."""
         return False
 

@@ -50,7 +50,7 @@ class TrtLlm:
             argv += ["--tp_size", str(len(gpus))]
         return [*argv, *spec.extra_args]
 
-    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """Nothing but what the operator set."""
         return dict(spec.env or {})
 
@@ -66,7 +66,7 @@ class TrtLlm:
         """Refused until ready."""
         return openai_api.token_readiness(status, body)
 
-    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+    def is_sleeping(self, body: bytes) -> bool:
         """It does not sleep."""
         return False
 

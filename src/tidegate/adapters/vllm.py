@@ -76,7 +76,7 @@ class Vllm:
             argv += [f"{name}={path}" for name, path in spec.lora.items()]
         return [*argv, *spec.extra_args]
 
-    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:  # noqa: ARG002
+    def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """No reports home; and process titles must not overwrite the environment in ``/proc``, where
         the backend reads which replica a process belongs to."""
         quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "SPT_NOENV": "1"}
@@ -94,7 +94,7 @@ class Vllm:
         """Refused until ready, so that most answers are final."""
         return openai_api.token_readiness(status, body)
 
-    def is_sleeping(self, body: bytes) -> bool:  # noqa: ARG002
+    def is_sleeping(self, body: bytes) -> bool:
         """A scrape does not wake it, so nobody asks."""
         return False
 

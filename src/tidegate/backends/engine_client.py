@@ -1,0 +1,160 @@
+"""Asking engines whether they serve and what they carry; shared by the backends.
+
+Every request opens its own connection: engines close idle ones after 5.0 s, and a probe that is lost
+to a stale connection would look like a failed engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import aiohttp
+
+from tidegate.adapters.base import Adapter, EngineMetrics, EngineSpec, Readiness
+from tidegate.core.types import Address
+
+_FIRST_TIMEOUT_S = 1.0
+_LONGEST_TIMEOUT_S = 30.0
+_FIRST_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 0.5
+_BROKEN_ANSWERS = 10
+"""So many final answers in a row (unknown model, engine error) mean that waiting is in vain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one probe."""
+
+    readiness: Readiness
+    detail: str
+    """For a human: the status and the engine's own words about it."""
+    is_slow: bool = False
+    """No answer within the time given."""
+    is_refused: bool = False
+    """Nobody listens there."""
+
+
+class EngineClient:
+    """One HTTP session for the probes and scrapes of one backend."""
+
+    def __init__(self) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True, limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Let go of the sockets."""
+        await self._session.close()
+
+    async def probe(self, address: Address, adapter: Adapter, spec: EngineSpec, timeout_s: float) -> Answer:
+        """Ask for one real token. Never raises for what the engine does."""
+        probe = adapter.probe(spec.model_name)
+        headers = {"content-type": "application/json"}
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._session.request(
+                    probe.method,
+                    _url(address, probe.path),
+                    data=adapter.rewrite(probe.body, spec),
+                    headers=headers,
+                    allow_redirects=False,
+                ) as response:
+                    body = await response.content.read(LARGEST_PAGE_BYTES)
+        except TimeoutError:
+            return Answer(Readiness.LOADING, f"no token within {timeout_s:.1f} s", is_slow=True)
+        except aiohttp.ClientConnectorError as error:
+            return Answer(
+                Readiness.LOADING, f"connection refused ({error.os_error.strerror})", is_refused=True
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            return Answer(Readiness.LOADING, f"connection lost ({type(error).__name__})", is_refused=True)
+        return Answer(adapter.readiness(response.status, body), f"HTTP {response.status}{_message(body)}")
+
+    async def until_ready(
+        self, address: Address, adapter: Adapter, spec: EngineSpec, *, on_answer: Callable[[Answer], None]
+    ) -> Answer:
+        """Probe until the first token, quickly at first and then less often.
+
+        Runs until cancelled when no answer is final. Each answer goes to ``on_answer``, for whoever
+        must say why the deadline passed.
+        """
+        pause_s, timeout_s, broken = _FIRST_PAUSE_S, _FIRST_TIMEOUT_S, 0
+        while True:
+            began_s = time.monotonic()
+            answer = await self.probe(address, adapter, spec, timeout_s)
+            on_answer(answer)
+            if answer.readiness is Readiness.READY:
+                return answer
+            broken = broken + 1 if answer.readiness is Readiness.BROKEN else 0
+            if broken >= _BROKEN_ANSWERS:
+                return answer
+            # A probe cut off makes the engine start over with the next one, so a slow engine is given
+            # longer each time, and a measured round trip fits four times into the next timeout.
+            round_trip_s = time.monotonic() - began_s
+            grown_s = timeout_s * 2 if answer.is_slow else round_trip_s * 4
+            timeout_s = min(_LONGEST_TIMEOUT_S, max(timeout_s, grown_s))
+            await asyncio.sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
+
+    async def scrape(self, address: Address, adapter: Adapter, timeout_s: float) -> EngineMetrics | None:
+        """Read the engine's metrics. None when it has none, sleeps, or cannot be read: never zeros."""
+        if adapter.metrics_path is None:
+            return None
+        try:
+            async with asyncio.timeout(timeout_s):
+                if adapter.sleep_check_path is not None:
+                    props = await self._get(address, adapter.sleep_check_path)
+                    if props is None or adapter.is_sleeping(props):
+                        return None
+                page = await self._get(address, adapter.metrics_path)
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            return None
+        return None if page is None else adapter.metrics(page.decode("utf-8", "replace"))
+
+    async def _send(
+        self, method: str, url: str, body: bytes | None, timeout_s: float
+    ) -> tuple[int, bytes] | Answer:
+        """Status and body, or what to say when there are none."""
+        headers = {"content-type": "application/json"} if body is not None else {}
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._session.request(
+                    method, url, data=body, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                return response.status, await response.read()
+        except TimeoutError:
+            return Answer(Readiness.LOADING, f"no answer within {timeout_s:.1f} s", is_slow=True)
+        except aiohttp.ClientConnectorError as error:
+            return Answer(Readiness.LOADING, f"no connection ({error.os_error.strerror})", is_refused=True)
+        except (aiohttp.ClientError, OSError) as error:
+            return Answer(Readiness.LOADING, f"connection lost ({type(error).__name__})", is_refused=True)
+
+    async def _get(self, address: Address, path: str) -> bytes | None:
+        async with self._session.get(_url(address, path), allow_redirects=False) as response:
+            if response.status != 200:
+                return None
+            return await response.read()
+
+
+def _url(address: Address, path: str) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"http://{host}:{address.port}{path}"
+
+
+def _message(body: bytes) -> str:
+    """The engine's error message, shortened. It answers our own probe: no client's words are in it."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return ""
+    error = answer.get("error", answer) if isinstance(answer, dict) else None
+    message = error.get("message") if isinstance(error, dict) else None
+    return f": {message[:200]}" if isinstance(message, str) else ""

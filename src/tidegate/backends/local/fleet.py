@@ -1,0 +1,202 @@
+"""The backend for one machine: every replica is a process group that this controller started or adopted."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tidegate.backends.base import Report
+from tidegate.backends.engine_client import EngineClient
+from tidegate.backends.local import takeover
+from tidegate.backends.local.devices import Devices, Gpu
+from tidegate.backends.local.logs import Logs
+from tidegate.backends.local.model import LocalModel
+from tidegate.backends.local.ports import DEFAULT_RANGE, Ports
+from tidegate.backends.local.processes import Identity
+from tidegate.backends.local.replica import Replica, Site
+from tidegate.backends.local.state import StateFolder
+from tidegate.core.effects import Launch, Stop
+from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.lifecycle import Seen
+from tidegate.core.types import ReplicaId
+
+log = logging.getLogger("tidegate.backends.local")
+
+_INHERITED = ("PATH", "HOME", "LANG")
+"""All that an engine gets of our own environment; the rest is in its model's settings."""
+
+
+class LocalFleet:
+    """Fulfils ``backends.base.Fleet`` with processes on this machine.
+
+    One task owns each replica; one more reads all engines' metrics. Everything that must survive a
+    ``kill -9`` is in the state folder and in the marks of the processes themselves.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[LocalModel],
+        *,
+        state_dir: Path,
+        host: str = "127.0.0.1",
+        ports: range = DEFAULT_RANGE,
+        gpus: Iterable[Gpu] = (),
+        cores: Iterable[int] | None = None,
+        environ: Mapping[str, str] | None = None,
+        scrape_every_s: float = 1.0,
+        log_max_bytes: int = 8 * 1024 * 1024,
+    ) -> None:
+        """Nothing happens until ``open``.
+
+        Args:
+            models: What may be launched.
+            state_dir: Records, logs and the lock; one fleet, one folder.
+            host: The address on which engines listen.
+            ports: From which engines get theirs.
+            gpus: Those that may be used.
+            cores: Those that replicas may be pinned to; None means all that this process may use.
+            environ: Where PATH, HOME and LANG come from; None means this process's own.
+            scrape_every_s: How often engines' metrics are read.
+            log_max_bytes: Length at which a replica's log is moved aside, once.
+        """
+        self._models = {model.model: model for model in models}
+        self._state_dir = state_dir
+        self._host = host
+        self._ports = Ports(host, ports)
+        self._devices = Devices(gpus, os.sched_getaffinity(0) if cores is None else cores)
+        environ = os.environ if environ is None else environ
+        self._environment = {name: environ[name] for name in _INHERITED if name in environ}
+        self._scrape_every_s = scrape_every_s
+        self._log_max_bytes = log_max_bytes
+        self._site: Site | None = None
+        self._replicas: dict[ReplicaId, Replica] = {}
+        self._tasks: dict[ReplicaId, asyncio.Task[None]] = {}
+        self._scraping: asyncio.Task[None] | None = None
+
+    def __repr__(self) -> str:
+        ready = sum(replica.is_ready for replica in self._replicas.values())
+        return f"<LocalFleet {self._state_dir}: {len(self._replicas)} replicas, {ready} ready>"
+
+    async def open(self, report: Report) -> None:
+        """Lock the folder, adopt or end what a former run left, then accept orders.
+
+        Raises:
+            FleetInUse: another controller holds this folder.
+        """
+        state = StateFolder(self._state_dir)
+        client = EngineClient()
+        logs = Logs(state.folder / "logs", max_bytes=self._log_max_bytes)
+        site = Site(state, self._ports, self._devices, logs, client, self._host, self._environment, report)
+        try:
+            heirs = await takeover.settle(site, self._models)
+        except BaseException:
+            await client.close()
+            state.close()
+            raise
+        self._site = site
+        for heir in heirs:
+            record = heir.record
+            self._own(Replica(site, record.replica_id, heir.model, record), heir.first)
+            # Before this returns: whoever does not know of it yet would order another one.
+            report(ReplicaAdopted(record.replica_id, record.model, record.address))
+        self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
+
+    def configure(self, models: Iterable[LocalModel]) -> None:
+        """Replace what may be launched. Replicas that run are left as they are."""
+        self._models = {model.model: model for model in models}
+
+    def launch(self, order: Launch) -> None:
+        """Start a replica; see ``Fleet.launch``."""
+        site = self._opened
+        if order.replica_id in self._replicas:
+            return
+        model = self._models.get(order.model)
+        if model is None:
+            detail = f"it cannot be started: model {order.model} is not configured here"
+            self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
+            return
+        log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
+        self._own(Replica(site, order.replica_id, model))
+
+    def stop(self, order: Stop) -> None:
+        """End a replica's process group; see ``Fleet.stop``. An unknown or ended one is left alone."""
+        replica = self._replicas.get(order.replica_id)
+        if replica is not None:
+            log.info("replica %s is stopped: %s", order.replica_id, order.because)
+            replica.stop()
+
+    async def close(self, *, leave_running: bool = False) -> None:
+        """Stop every replica, or leave them to be adopted, and let go of the folder. Idempotent."""
+        site, self._site = self._site, None
+        if site is None:
+            return
+        if self._scraping is not None:
+            self._scraping.cancel()
+        tasks = list(self._tasks.values())
+        for replica in list(self._replicas.values()):
+            if not leave_running:
+                replica.stop()
+        if leave_running:
+            for task in tasks:
+                task.cancel()
+        await asyncio.gather(*tasks, *([self._scraping] if self._scraping else []), return_exceptions=True)
+        await site.client.close()
+        site.state.close()
+
+    @property
+    def _opened(self) -> Site:
+        if self._site is None:
+            message = "the fleet is not open"
+            raise RuntimeError(message)
+        return self._site
+
+    def _report_later(self, seen: ReplicaSeen) -> None:
+        # Like every answer to an order: the one who gave it is not done with it yet.
+        if self._site is not None:
+            asyncio.get_running_loop().call_soon(self._site.report, seen)
+
+    def _own(self, replica: Replica, adopted: Identity | None = None) -> None:
+        self._replicas[replica.replica_id] = replica
+        task = asyncio.create_task(self._run(replica, adopted), name=f"replica {replica.replica_id}")
+        self._tasks[replica.replica_id] = task
+
+    async def _run(self, replica: Replica, adopted: Identity | None) -> None:
+        try:
+            await replica.run(adopted)
+        except Exception as error:
+            # ``run`` reports its own failures; what comes out of it is a fault in cleaning up.
+            log.exception("replica %s: cleaning up failed", replica.replica_id)
+            detail = f"cleaning up failed: {error!r}"
+            self._report_later(ReplicaSeen(replica.replica_id, Seen.EXITED, detail=detail))
+        finally:
+            replica.let_go()
+            del self._replicas[replica.replica_id], self._tasks[replica.replica_id]
+
+    async def _scrape_for_ever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            results = await asyncio.gather(
+                *(self._observe(replica) for replica in list(self._replicas.values())), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, Exception):
+                    log.error("reading an engine's metrics failed", exc_info=result)
+            await asyncio.sleep(max(0.0, began_s + self._scrape_every_s - loop.time()))
+
+    async def _observe(self, replica: Replica) -> None:
+        site = self._opened
+        site.logs.trim(replica.replica_id)
+        address = replica.address
+        if not replica.is_ready or address is None:
+            return
+        seen = await site.client.scrape(address, replica.model.adapter, self._scrape_every_s * 0.9)
+        if seen is None or not replica.is_ready:
+            return
+        values = (seen.running, seen.waiting, seen.kv_usage_ratio)
+        # A page that says nothing is no news, and certainly no idle engine.
+        if any(value is not None for value in values):
+            site.report(EngineReported(replica.replica_id, *values))

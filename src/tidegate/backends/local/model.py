@@ -1,0 +1,47 @@
+"""What the local backend must know about a model to run replicas of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from tidegate.adapters.base import Adapter, EngineSpec
+from tidegate.core.types import Address, ModelId
+
+_NOWHERE = Address("127.0.0.1", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """One model and how its replicas are run here."""
+
+    model: ModelId
+    adapter: Adapter
+    spec: EngineSpec
+    gpus_per_replica: int = 0
+    memory_bytes: int | None = None
+    """GPU memory that a replica takes on each of its GPUs; replicas then share a GPU while they fit.
+    None: a GPU carries one replica."""
+    cores_per_replica: int = 0
+    """CPU cores each replica is pinned to, spread evenly; 0 leaves it to the kernel."""
+    start_deadline_s: float = 600.0
+    stop_grace_s: float = 10.0
+    """Between SIGTERM and SIGKILL."""
+
+    def command_hash(self) -> str:
+        """The same for two replicas that were started alike, whatever their ports and devices.
+
+        Raises:
+            ValueError: there is no command for it.
+        """
+        argv = self.adapter.command(self.spec, _NOWHERE, ())
+        environment = self.adapter.environment(self.spec, ())
+        told = [
+            self.adapter.name,
+            argv,
+            sorted(environment.items()),
+            self.gpus_per_replica,
+            self.memory_bytes,
+        ]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]

@@ -1,0 +1,221 @@
+"""One replica's life on this machine, owned by one task from the order to the last process's end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import msgspec
+
+from tidegate.adapters.base import Readiness
+from tidegate.backends.base import Report
+from tidegate.backends.engine_client import Answer, EngineClient
+from tidegate.backends.local import processes
+from tidegate.backends.local.devices import Devices, NoDevice
+from tidegate.backends.local.group import Group
+from tidegate.backends.local.logs import Logs
+from tidegate.backends.local.model import LocalModel
+from tidegate.backends.local.ports import NoFreePort, Ports
+from tidegate.backends.local.processes import Identity
+from tidegate.backends.local.state import Record, StateFolder
+from tidegate.core.events import ReplicaSeen
+from tidegate.core.lifecycle import Seen
+from tidegate.core.types import Address, ReplicaId
+
+log = logging.getLogger("tidegate.backends.local")
+
+_PORT_TAKEN = re.compile(r"address (already )?in use|couldn't bind|EADDRINUSE|errno 98\b", re.IGNORECASE)
+
+T = TypeVar("T")
+
+_NOTHING_LEFT_S = 0.5
+"""Between SIGTERM and SIGKILL for what has failed: nobody waits for an answer from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all replicas of one fleet share."""
+
+    state: StateFolder
+    ports: Ports
+    devices: Devices
+    logs: Logs
+    client: EngineClient
+    host: str
+    environment: Mapping[str, str]
+    report: Report
+
+
+class Replica:
+    """Starts, watches and ends one replica."""
+
+    def __init__(
+        self, site: Site, replica_id: ReplicaId, model: LocalModel, record: Record | None = None
+    ) -> None:
+        self.replica_id = replica_id
+        self.model = model
+        self.is_ready = False
+        self._site = site
+        self._record = record
+        self._group: Group | None = None
+        self._stop = asyncio.Event()
+        self._last_answer: Answer | None = None
+
+    def __repr__(self) -> str:
+        state = "ready" if self.is_ready else "not ready"
+        return f"<Replica {self.replica_id} of {self.model.model}, {state}, {self._group}>"
+
+    @property
+    def address(self) -> Address | None:
+        """Where its engine listens, once it was started."""
+        return None if self._record is None else self._record.address
+
+    def stop(self) -> None:
+        """Have it ended; ``run`` reports EXITED when that is done. Idempotent."""
+        self._stop.set()
+
+    def let_go(self) -> None:
+        """Stop watching it, and leave it running."""
+        if self._group is not None:
+            self._group.let_go()
+
+    async def run(self, adopted: Identity | None = None) -> None:
+        """Live until stopped or dead, then clean up and report EXITED. Only cancelling leaves it running."""
+        try:
+            detail = await (self._start() if adopted is None else self._go_on(adopted))
+        except Exception as error:
+            log.exception("replica %s: the backend failed", self.replica_id)
+            detail = f"the backend failed: {error!r}"
+        self.is_ready = False
+        await self._clear(self.model.stop_grace_s if self._stop.is_set() else _NOTHING_LEFT_S)
+        log.info("replica %s has ended: %s", self.replica_id, detail.partition("\n")[0])
+        self._site.report(ReplicaSeen(self.replica_id, Seen.EXITED, detail=detail))
+
+    async def _go_on(self, first: Identity) -> str:
+        self._group = Group(self._site.state.fleet_id, self.replica_id, first)
+        return await self._serve()
+
+    async def _start(self) -> str:
+        detail = await self._attempt()
+        # Somebody took the port between the check and the engine's own bind. Once more, with another.
+        if _PORT_TAKEN.search(detail) and not self._stop.is_set():
+            await self._clear(_NOTHING_LEFT_S)
+            detail = await self._attempt()
+        return detail
+
+    async def _attempt(self) -> str:
+        """Start the engine, wait for its first token, serve. Returns why that is over."""
+        try:
+            self._spawn()
+        except (NoDevice, NoFreePort, OSError, ValueError) as error:
+            return f"it cannot be started: {error}"
+        self._site.report(ReplicaSeen(self.replica_id, Seen.STARTING))
+        answer = await self._first_token()
+        if self._stop.is_set():
+            return "stopped before it was ready"
+        if self._running.exited.is_set():
+            return self._with_log(f"{self._running.how_it_ended()} before it was ready")
+        if answer is None:
+            last = self._last_answer.detail if self._last_answer else "no answer"
+            return self._with_log(f"not ready within {self.model.start_deadline_s:g} s; last probe: {last}")
+        if answer.readiness is not Readiness.READY:
+            return self._with_log(f"the engine answers but generates nothing: {answer.detail}")
+        self._site.report(ReplicaSeen(self.replica_id, Seen.READY, self._started.address))
+        return await self._serve()
+
+    def _spawn(self) -> None:
+        """Take what it needs, write down the intent, start, complete what was written."""
+        site, model = self._site, self.model
+        claim = site.devices.take(model.gpus_per_replica, model.memory_bytes, model.cores_per_replica)
+        try:
+            port = site.ports.take()
+        except NoFreePort:
+            site.devices.give_back(claim)
+            raise
+        self._record = Record(
+            replica_id=self.replica_id,
+            model=model.model,
+            command_hash=model.command_hash(),
+            host=site.host,
+            port=port,
+            claim=claim,
+        )
+        site.state.write(self._record)
+        argv = model.adapter.command(model.spec, self._record.address, claim.gpus)
+        output = site.logs.create(self.replica_id)
+        try:
+            first = processes.start(argv, self._environment(), output, claim.cores)
+        finally:
+            os.close(output)
+        self._record = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
+        site.state.write(self._record)
+        self._group = Group(site.state.fleet_id, self.replica_id, first)
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of ours but what is named here: no key, no proxy, no Python path leaks into an engine."""
+        gpus = self._started.claim.gpus
+        devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}
+        marks = {processes.FLEET_MARK: self._site.state.fleet_id, processes.REPLICA_MARK: self.replica_id}
+        return {
+            **self._site.environment,
+            **devices,
+            **self.model.adapter.environment(self.model.spec, gpus),
+            **marks,
+        }
+
+    async def _first_token(self) -> Answer | None:
+        """The answer that ended the probing; None when the process, an order or the deadline did."""
+        probing = self._site.client.until_ready(
+            self._started.address, self.model.adapter, self.model.spec, on_answer=self._note
+        )
+        return await self._unless_over(probing, within_s=self.model.start_deadline_s)
+
+    async def _serve(self) -> str:
+        self.is_ready = True
+        log.info("replica %s of %s serves on port %d", self.replica_id, self.model.model, self._started.port)
+        await self._unless_over(asyncio.Event().wait(), within_s=None)
+        return "stopped" if self._stop.is_set() else self._with_log(self._running.how_it_ended())
+
+    async def _unless_over(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T | None:
+        """The result of ``work``; None when the process ends, a stop is ordered or time is up before."""
+        wanted = asyncio.ensure_future(work)
+        others = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._running.exited)]
+        try:
+            await asyncio.wait({wanted, *others}, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
+            is_over = any(other.done() for other in others)
+            return wanted.result() if wanted.done() and not is_over else None
+        finally:
+            for task in (wanted, *others):
+                task.cancel()
+
+    async def _clear(self, grace_s: float) -> None:
+        """End every process, then give back what the replica had."""
+        if self._group is not None:
+            await self._group.end(grace_s)
+        if self._record is not None:
+            self._site.state.remove(self.replica_id)
+            self._site.ports.give_back(self._record.port)
+            self._site.devices.give_back(self._record.claim)
+        self._group = self._record = None
+
+    def _note(self, answer: Answer) -> None:
+        self._last_answer = answer
+
+    def _with_log(self, sentence: str) -> str:
+        tail = self._site.logs.tail(self.replica_id)
+        return f"{sentence}; its last words:\n{tail}" if tail else sentence
+
+    @property
+    def _started(self) -> Record:
+        assert self._record is not None
+        return self._record
+
+    @property
+    def _running(self) -> Group:
+        assert self._group is not None
+        return self._group
