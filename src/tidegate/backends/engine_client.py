@@ -55,26 +55,17 @@ class EngineClient:
     async def probe(self, address: Address, adapter: Adapter, spec: EngineSpec, timeout_s: float) -> Answer:
         """Ask for one real token. Never raises for what the engine does."""
         probe = adapter.probe(spec.model_name)
-        headers = {"content-type": "application/json"}
-        try:
-            async with asyncio.timeout(timeout_s):
-                async with self._session.request(
-                    probe.method,
-                    _url(address, probe.path),
-                    data=adapter.rewrite(probe.body, spec),
-                    headers=headers,
-                    allow_redirects=False,
-                ) as response:
-                    body = await response.content.read(LARGEST_PAGE_BYTES)
-        except TimeoutError:
-            return Answer(Readiness.LOADING, f"no token within {timeout_s:.1f} s", is_slow=True)
-        except aiohttp.ClientConnectorError as error:
-            return Answer(
-                Readiness.LOADING, f"connection refused ({error.os_error.strerror})", is_refused=True
-            )
-        except (aiohttp.ClientError, OSError) as error:
-            return Answer(Readiness.LOADING, f"connection lost ({type(error).__name__})", is_refused=True)
-        return Answer(adapter.readiness(response.status, body), f"HTTP {response.status}{_message(body)}")
+        body = adapter.rewrite(probe.body, spec)
+        sent = await self._send(probe.method, _url(address, probe.path), body, timeout_s)
+        if isinstance(sent, Answer):
+            return sent
+        status, answer = sent
+        return Answer(adapter.readiness(status, answer), f"HTTP {status}{_message(answer)}")
+
+    async def reach(self, address: Address, timeout_s: float) -> Answer:
+        """Find out whether anybody answers at all; any status will do, and no token is asked for."""
+        sent = await self._send("GET", _url(address, "/v1/models"), None, timeout_s)
+        return sent if isinstance(sent, Answer) else Answer(Readiness.READY, f"HTTP {sent[0]}")
 
     async def until_ready(
         self, address: Address, adapter: Adapter, spec: EngineSpec, *, on_answer: Callable[[Answer], None]
