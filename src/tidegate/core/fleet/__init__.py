@@ -1,0 +1,6 @@
+"""The brain that decides about replicas."""
+
+from tidegate.core.fleet.controller import FleetController, FleetEffect, FleetEvent
+from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView
+
+__all__ = ["Failure", "FleetController", "FleetEffect", "FleetEvent", "FleetView", "ModelView", "ReplicaView"]

@@ -1,0 +1,210 @@
+"""The second brain: how many replicas of each model, in which state, and why.
+
+It owns the records of all replicas, the reports of all gateways and one plan for each model. Facts come
+in through ``on``, orders go out; it reads no clock and waits for nothing.
+
+Theory of operation. It is level-triggered: each turn looks at everything that is known and orders what
+is missing, whatever event began the turn, so a lost event costs time and not correctness. A wait is a
+moment (``WakeAt``), never a count of ticks. Nothing known is never taken for zero.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop, WakeAt
+from tidegate.core.events import (
+    DemandReported,
+    EngineReported,
+    FleetConfigured,
+    ReplicaAdopted,
+    ReplicaSeen,
+    SignalsReported,
+    Tick,
+)
+from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.keeper import Keeper
+from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
+from tidegate.core.fleet.scaling.limits import grant
+from tidegate.core.fleet.starts import StartBudget
+from tidegate.core.fleet.view import FleetView, model_view, replica_views
+from tidegate.core.settings import FleetLimits
+from tidegate.core.types import ModelId, ModelRoute
+
+FleetEvent = (
+    FleetConfigured | DemandReported | ReplicaSeen | ReplicaAdopted | EngineReported | SignalsReported | Tick
+)
+FleetEffect = Launch | Stop | PublishRoutes | Decision | WakeAt
+
+
+class FleetController:
+    """Decides about replicas. One for a fleet."""
+
+    def __init__(self) -> None:
+        self._plans: dict[ModelId, Plan] = {}
+        self._limits = FleetLimits()
+        self._demand = DemandBook()
+        self._keeper = Keeper(self._demand)
+        self._budget = StartBudget()
+        self._routes = RouteBook()
+        self._early: list[ReplicaAdopted | ReplicaSeen] | None = []
+        """What was seen of replicas before the first configuration; None once there is one."""
+        self._wake_s: float | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<FleetController models={len(self._plans)} {self._keeper.replicas!r} {self._demand!r} "
+            f"route_version={self._routes.version}>"
+        )
+
+    def on(self, event: FleetEvent, now_s: float) -> list[FleetEffect]:
+        """One turn.
+
+        1. Take in the fact. Metrics alone start no turn; neither does anything before the first
+           configuration, which would make every replica one of an unknown model.
+        2. Give up starts that took too long, promote what is ready, forgive what has proven itself.
+        3. Decide each model's number: policy, guards, and last the limits over all.
+        4. Act on the difference: keep, launch, drain.
+        5. Stop what has drained.
+        6. Publish the table if it has changed, or if it is time.
+        7. Ask to be woken at the next moment at which something is due.
+        """
+        effects = self._take_in(event, now_s)  # 1
+        if self._early is not None or isinstance(event, EngineReported | SignalsReported):
+            return effects
+        effects += self._keeper.look_after(now_s)  # 2
+        by_model = self._keeper.replicas.by_model()
+        effects += self._decide(by_model, now_s)  # 3
+        effects += self._keeper.act(by_model, self._launching(now_s), now_s)  # 4
+        effects += self._keeper.stop_drained(now_s)  # 5
+        effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
+        effects += self._wake(now_s)  # 7
+        return effects
+
+    def state(self, now_s: float) -> FleetView:
+        """The fleet as it is. Looking changes nothing."""
+        by_model = self._keeper.replicas.by_model()
+        leftover = [replica for replica in self._keeper.replicas if replica.model not in self._plans]
+        return FleetView(
+            at_s=now_s,
+            route_version=self._routes.version,
+            starts_last_hour=self._budget.used(now_s),
+            models=tuple(
+                model_view(
+                    self._plans[route.model],
+                    route,
+                    by_model.get(route.model, []),
+                    self._demand,
+                    self._keeper.last_failure.get(route.model),
+                )
+                for route in self._model_routes(now_s)
+            ),
+            leftover=replica_views(leftover, self._demand),
+            failures=tuple(self._keeper.failures),
+        )
+
+    # ---- 1. facts ----
+
+    def _take_in(self, event: FleetEvent, now_s: float) -> list[FleetEffect]:
+        match event:
+            case FleetConfigured():
+                return self._configure(event, now_s)
+            case ReplicaAdopted() | ReplicaSeen() if self._early is not None:
+                self._early.append(event)
+            case ReplicaAdopted():
+                return list(self._keeper.adopt(event, now_s))
+            case ReplicaSeen():
+                return list(self._keeper.see(event, now_s))
+            case DemandReported():
+                if self._routes.hear_version(event.report.route_version):
+                    self._keeper.begin_drains_anew()
+                self._demand.hear(event.report, now_s)
+            case SignalsReported():
+                self._demand.hear_signals(event, now_s)
+            case EngineReported():
+                self._keeper.hear_engine(event)
+            case Tick():
+                self._demand.forget_gone(now_s)
+                self._keeper.replicas.forget_ended(now_s)
+            case _:
+                assert_never(event)
+        return []
+
+    def _configure(self, event: FleetConfigured, now_s: float) -> list[FleetEffect]:
+        self._limits = event.limits
+        plans: dict[ModelId, Plan] = {}
+        for model, spec in sorted(event.models.items()):
+            plans[model] = self._plans.get(model) or Plan(model, spec, now_s)
+            plans[model].configure(spec, now_s)
+        self._plans = plans
+        self._demand.keep_only(plans)
+        self._keeper.configure(plans)
+        early, self._early = self._early or [], None
+        return [effect for fact in early for effect in self._take_in(fact, now_s)]
+
+    # ---- 3. numbers ----
+
+    def _decide(self, by_model: dict[ModelId, list[Replica]], now_s: float) -> list[FleetEffect]:
+        demands = {
+            model: self._demand.demand(model, plan.spec.scaling.window_s, now_s)
+            for model, plan in self._plans.items()
+        }
+        proposals = {
+            model: plan.propose(demands[model], by_model.get(model, []), now_s)
+            for model, plan in self._plans.items()
+        }
+        wishes = [
+            plan.wish(proposals[model], by_model.get(model, []), now_s) for model, plan in self._plans.items()
+        ]
+        leaving = [
+            replica.size
+            for replica in self._keeper.replicas
+            if not replica.is_gone
+            and not (replica.model in self._plans and (replica.is_live or replica.can_be_kept))
+        ]
+        left = self._budget.left(self._limits.max_starts_per_hour, now_s)
+        grants = grant(wishes, self._limits, leaving, left)
+        settled = (
+            plan.settle(demands[model], proposals[model], grants[model], by_model.get(model, []))
+            for model, plan in self._plans.items()
+        )
+        return [decision for decision in settled if decision is not None]
+
+    # ---- 6. routes ----
+
+    def _publish(self, now_s: float, *, on_tick: bool) -> list[FleetEffect]:
+        routes = routes_of(self._keeper.replicas, self._keeper.slots_of, self._keeper.cold)
+        published = self._routes.publish(self._model_routes(now_s), routes, now_s, on_tick=on_tick)
+        self._keeper.note_published(self._routes.version)
+        return list(published)
+
+    def _model_routes(self, now_s: float) -> tuple[ModelRoute, ...]:
+        launching = self._launching(now_s)
+        by_model = self._keeper.replicas.by_model()
+        return tuple(
+            model_route(plan, by_model.get(model, []), launching.obstacle(plan), self._keeper.cold, now_s)
+            for model, plan in self._plans.items()
+        )
+
+    def _launching(self, now_s: float) -> Launching:
+        return Launching(self._keeper.replicas, self._budget, self._limits, now_s)
+
+    # ---- 7. the next moment ----
+
+    def _wake(self, now_s: float) -> list[FleetEffect]:
+        moments = [plan.due_s for plan in self._plans.values()]
+        for plan in self._plans.values():
+            block = plan.gate.block(now_s)
+            moments.append(block.until_s if block else None)
+        if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
+            moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
+        moments += self._keeper.moments()
+        ahead = [moment for moment in moments if moment is not None and moment > now_s]
+        wake_s = min(ahead, default=None)
+        if wake_s is None or wake_s == self._wake_s:
+            return []
+        self._wake_s = wake_s
+        return [WakeAt(wake_s)]

@@ -1,0 +1,225 @@
+"""Demand of every model, from the ledgers of all gateways: the latest report of each, summed.
+
+Unknown is not zero. A gateway that falls silent keeps its last figures, which may ask for more replicas
+but never for fewer: while one is not heard, the model's demand is not *complete*, and completeness
+begins anew after a gap. A figure that is missing, negative or not a number counts as not heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import isfinite
+
+from tidegate.core.events import SignalsReported
+from tidegate.core.fleet.scaling.policies import Demand
+from tidegate.core.fleet.scaling.sliding import PeakWindow
+from tidegate.core.types import DemandReport, LatencySummary, ModelDemand, ModelId, ReplicaId, ReplicaLoad
+
+SILENT_AFTER_S = 10.0
+"""A gateway reports about once a second. One that has missed ten is not heard."""
+
+GONE_AFTER_S = 600.0
+"""A gateway silent for so long while others are heard has been taken away: it holds nothing any more."""
+
+SIGNAL_GOOD_FOR_S = 30.0
+"""Latency and utilisation older than this are not known. Metric scrapes come each 15 s or faster."""
+
+
+def known(number: float | None) -> float | None:
+    """The number if it can be a count or a measurement; None for NaN, infinity, negatives and None."""
+    return number if number is not None and isfinite(number) and number >= 0 else None
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What one gateway last said about one model."""
+
+    since_s: float
+    """Start of the unbroken run of good reports."""
+    heard_s: float
+    is_good: bool
+    queued: int = 0
+    in_flight: int = 0
+    concurrency: float = 0.0
+    last_active_s: float | None = None
+    latency_p95_s: float | None = None
+    latency_at_s: float = 0.0
+
+    def is_heard(self, now_s: float) -> bool:
+        return self.is_good and now_s <= self.heard_s + SILENT_AFTER_S
+
+
+@dataclass(slots=True)
+class _Gateway:
+    """One gateway: its last figures by model, its load by replica, the table it used."""
+
+    heard_s: float
+    route_version: int = 0
+    models: dict[ModelId, _Figures] = field(default_factory=dict)
+    replicas: dict[ReplicaId, ReplicaLoad] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Signals:
+    at_s: float
+    gpu_utilization: float | None
+    latency_p95_s: float | None
+
+
+class DemandBook:
+    """All reports, latest of each gateway. Owns the demand windows."""
+
+    def __init__(self) -> None:
+        self._gateways: dict[str, _Gateway] = {}
+        self._peaks: dict[ModelId, PeakWindow] = {}
+        self._signals: dict[ModelId, _Signals] = {}
+
+    def __repr__(self) -> str:
+        return f"<DemandBook gateways={len(self._gateways)} models={len(self._peaks)}>"
+
+    def hear(self, report: DemandReport, now_s: float) -> None:
+        """Take in a gateway's report; the one before is replaced whole."""
+        gateway = self._gateways.get(report.gateway)
+        if gateway is None:
+            gateway = self._gateways[report.gateway] = _Gateway(now_s)
+            self._gateways = dict(sorted(self._gateways.items()))
+        gateway.heard_s = now_s
+        gateway.route_version = report.route_version
+        gateway.replicas = {load.replica_id: load for load in report.replicas}
+        for demand in report.models:
+            gateway.models[demand.model] = _heard(gateway.models.get(demand.model), demand, now_s)
+            peak = self._peaks.setdefault(demand.model, PeakWindow())
+            peak.add(self._concurrency(demand.model), now_s)
+
+    def hear_signals(self, event: SignalsReported, now_s: float) -> None:
+        """Take in what a metrics source says about one model."""
+        self._signals[event.model] = _Signals(
+            now_s, known(event.gpu_utilization), known(event.latency.e2e_p95_s)
+        )
+
+    def forget_gone(self, now_s: float) -> None:
+        """Drop gateways that are gone. The last one is kept: without it nothing would be known."""
+        if any(now_s <= gateway.heard_s + SILENT_AFTER_S for gateway in self._gateways.values()):
+            self._gateways = {
+                name: gateway
+                for name, gateway in self._gateways.items()
+                if now_s <= gateway.heard_s + GONE_AFTER_S
+            }
+
+    def keep_only(self, models: Iterable[ModelId]) -> None:
+        """Drop what is known of models that are no longer configured."""
+        kept = set(models)
+        self._peaks = {model: peak for model, peak in self._peaks.items() if model in kept}
+        self._signals = {model: signals for model, signals in self._signals.items() if model in kept}
+        for gateway in self._gateways.values():
+            gateway.models = {model: said for model, said in gateway.models.items() if model in kept}
+
+    def demand(self, model: ModelId, window_s: float, now_s: float) -> Demand:
+        """The model's demand over all gateways as of now."""
+        figures = self._figures(model)
+        concurrency = self._concurrency(model)
+        peak, leaves_at_s = concurrency, None
+        window = self._peaks.get(model)
+        found = window.peak(window_s, now_s) if window else None
+        if found is not None and found[0] > concurrency:
+            peak, leaves_at_s = found
+        return Demand(
+            queued=sum(said.queued for said in figures),
+            in_flight=sum(said.in_flight for said in figures),
+            concurrency=concurrency,
+            peak=peak,
+            peak_leaves_at_s=leaves_at_s,
+            complete_since_s=self._complete_since_s(model, now_s),
+            last_active_s=max(
+                (f.last_active_s for f in figures if f.last_active_s is not None), default=None
+            ),
+            latency_p95_s=self._latency_p95_s(model, figures, now_s),
+            gpu_utilization=self._gpu_utilization(model, now_s),
+        )
+
+    def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
+        """What all gateways together have in flight there; None when no gateway has said."""
+        loads = [g.replicas[replica_id] for g in self._gateways.values() if replica_id in g.replicas]
+        if not loads:
+            return None
+        in_flight = sum(int(known(load.in_flight) or 0) for load in loads)
+        return ReplicaLoad(replica_id, in_flight, sum(int(known(load.tokens) or 0) for load in loads))
+
+    def is_empty(self, replica_id: ReplicaId, route_version: int) -> bool:
+        """Every known gateway says so, having read the table of ``route_version`` or a later one."""
+        return bool(self._gateways) and all(
+            gateway.route_version >= route_version
+            and replica_id in gateway.replicas
+            and gateway.replicas[replica_id].in_flight == 0
+            for gateway in self._gateways.values()
+        )
+
+    def _figures(self, model: ModelId) -> list[_Figures]:
+        return [gateway.models[model] for gateway in self._gateways.values() if model in gateway.models]
+
+    def _concurrency(self, model: ModelId) -> float:
+        return sum(said.concurrency for said in self._figures(model))
+
+    def _complete_since_s(self, model: ModelId, now_s: float) -> float | None:
+        since_s: list[float] = []
+        for gateway in self._gateways.values():
+            said = gateway.models.get(model)
+            if said is None or not said.is_heard(now_s):
+                return None
+            since_s.append(said.since_s)
+        return max(since_s, default=None)
+
+    def _latency_p95_s(self, model: ModelId, figures: list[_Figures], now_s: float) -> float | None:
+        """The worst that is known and fresh: percentiles of several gateways can't be added up."""
+        signals = self._signals.get(model)
+        said = [(f.latency_p95_s, f.latency_at_s) for f in figures]
+        if signals is not None:
+            said.append((signals.latency_p95_s, signals.at_s))
+        fresh = [value for value, at_s in said if value is not None and now_s <= at_s + SIGNAL_GOOD_FOR_S]
+        return max(fresh, default=None)
+
+    def _gpu_utilization(self, model: ModelId, now_s: float) -> float | None:
+        signals = self._signals.get(model)
+        if signals is None or now_s > signals.at_s + SIGNAL_GOOD_FOR_S:
+            return None
+        return signals.gpu_utilization
+
+
+def _heard(before: _Figures | None, demand: ModelDemand, now_s: float) -> _Figures:
+    """The figures after a report. Bad ones leave the last good ones in force, as a lower bound."""
+    queued, in_flight, peak = known(demand.queued), known(demand.in_flight), known(demand.peak)
+    is_good = queued is not None and in_flight is not None and peak is not None
+    concurrency = max((queued or 0) + (in_flight or 0), peak or 0)
+    runs_on = is_good and before is not None and before.is_heard(now_s)
+    figures = _Figures(
+        since_s=before.since_s if runs_on and before is not None else now_s,
+        heard_s=now_s,
+        is_good=is_good,
+        queued=int(queued or 0),
+        in_flight=int(in_flight or 0),
+        concurrency=concurrency,
+        last_active_s=_last_active_s(demand, now_s),
+    )
+    if before is not None and not is_good:
+        figures.queued = max(figures.queued, before.queued)
+        figures.in_flight = max(figures.in_flight, before.in_flight)
+        figures.concurrency = max(concurrency, before.concurrency)
+    _keep_latency(figures, before, demand.latency, now_s)
+    return figures
+
+
+def _last_active_s(demand: ModelDemand, now_s: float) -> float | None:
+    """Never in the future. A moment that is no number may have been this one."""
+    if demand.last_active_s is None:
+        return None
+    return min(demand.last_active_s, now_s) if isfinite(demand.last_active_s) else now_s
+
+
+def _keep_latency(figures: _Figures, before: _Figures | None, latency: LatencySummary, now_s: float) -> None:
+    """A span without a finished request says nothing about latency; the span before it did."""
+    p95_s = known(latency.e2e_p95_s)
+    if p95_s is not None:
+        figures.latency_p95_s, figures.latency_at_s = p95_s, now_s
+    elif before is not None:
+        figures.latency_p95_s, figures.latency_at_s = before.latency_p95_s, before.latency_at_s

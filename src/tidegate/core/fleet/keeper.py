@@ -1,0 +1,249 @@
+"""The keeper of the replicas: what was seen of them, what time does to them, and the orders about them.
+
+It carries out numbers and decides none. Its records are the only ones; each failure is remembered with
+its reason, at its model's gate and for the admin page.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.core.effects import Launch, Stop
+from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.fleet import drain
+from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica, Replicas
+from tidegate.core.fleet.view import Failure
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.settings import FleetModel
+from tidegate.core.types import ModelId
+
+FAILURES_KEPT = 50
+"""How many failures of the whole fleet can be looked at; each model's last one is always kept."""
+
+Order = Launch | Stop
+
+
+class Keeper:
+    """Owns the records of all replicas."""
+
+    def __init__(self, demand: DemandBook) -> None:
+        self.replicas = Replicas()
+        self.cold = ColdStarts()
+        self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
+        self.last_failure: dict[ModelId, Failure] = {}
+        self._demand = demand
+        self._plans: Mapping[ModelId, Plan] = {}
+
+    def __repr__(self) -> str:
+        return f"<Keeper {self.replicas!r} failures={len(self.failures)}>"
+
+    def configure(self, plans: Mapping[ModelId, Plan]) -> None:
+        """These models exist now."""
+        self._plans = plans
+
+    def spec_of(self, replica: Replica) -> FleetModel:
+        """Its model's settings as they are now; those it was launched with when the model is gone."""
+        plan = self._plans.get(replica.model)
+        return plan.spec if plan else replica.spec
+
+    def slots_of(self, replica: Replica) -> int:
+        """Requests it takes at once while it serves."""
+        return self.spec_of(replica).slots
+
+    # ---- what was seen ----
+
+    def adopt(self, event: ReplicaAdopted, now_s: float) -> list[Order]:
+        """One that runs already joins as it is. The autoscaler keeps it until it has seen data."""
+        known = self.replicas.get(event.replica_id)
+        if known is not None and not known.is_ended:
+            known.address = event.address
+            return []
+        plan = self._plans.get(event.model)
+        spec = plan.spec if plan else FleetModel(engine="")
+        replica = self.replicas.adopt(event.replica_id, event.model, spec, event.address, now_s)
+        if plan is None:
+            replica.move(Seen.UNWANTED, now_s)
+            return [self._stop(replica, f"no model {event.model!r} is configured", now_s)]
+        mine = self.replicas.by_model()[event.model]
+        plan.autoscaler.adopt(sum(r.is_live for r in mine), now_s)
+        return []
+
+    def see(self, event: ReplicaSeen, now_s: float) -> list[Order]:
+        """A backend saw something. What runs without a record is ended: nobody would ever stop it."""
+        self.replicas.note_id(event.replica_id)
+        if self.replicas.get(event.replica_id) is None:
+            if event.seen in (Seen.EXITED, Seen.GAVE_UP):
+                return []
+            return [Stop(event.replica_id, "not a replica of this fleet")]
+        changed = self.replicas.see(event, now_s)
+        if changed is None:
+            return []
+        replica, before = changed
+        if event.seen is Seen.READY:
+            self._note_ready(replica, now_s)
+        if replica.state is State.FAILED:
+            self._note_failure(replica, before, event.detail or event.seen.value, now_s)
+        if event.seen is Seen.GAVE_UP:
+            return [self._stop(replica, "its backend gave up on its start", now_s)]
+        return []
+
+    def hear_engine(self, event: EngineReported) -> None:
+        """An engine's own figures, for the admin page. The gateways' ledgers are what decides."""
+        replica = self.replicas.get(event.replica_id)
+        if replica is not None:
+            replica.engine = event
+
+    def note_published(self, version: int) -> None:
+        """The table of this version is the first that shows what has begun to drain."""
+        for replica in self.replicas:
+            if replica.can_be_kept and replica.drain_version is None:
+                replica.drain_version = version
+
+    def begin_drains_anew(self) -> None:
+        """Versions have jumped: only a table still to be published proves that a gateway knows."""
+        for replica in self.replicas:
+            replica.drain_version = None
+
+    def _note_ready(self, replica: Replica, now_s: float) -> None:
+        replica.ready_s = now_s
+        self.cold.learn(replica.model, now_s - replica.launched_s)
+        plan = self._plans.get(replica.model)
+        if plan is not None:
+            plan.gate.succeed()
+
+    def _note_failure(self, replica: Replica, before: State, detail: str, now_s: float) -> None:
+        """Failing to start counts against the model, and so does dying soon after being ready."""
+        self._forgive(replica, now_s)
+        replica.detail = detail
+        failure = Failure(now_s, replica.model, replica.replica_id, before, detail)
+        self.failures.append(failure)
+        self.last_failure[replica.model] = failure
+        plan = self._plans.get(replica.model)
+        if plan is None or replica.is_forgiven:
+            return
+        line = " ".join(detail.split())[:300]
+        plan.gate.fail(replica.number, self.replicas.highest(replica.model), line, now_s)
+
+    # ---- what time brings ----
+
+    def look_after(self, now_s: float) -> list[Order]:
+        """Give up starts that took too long, promote what is ready, forgive what has proven itself."""
+        effects: list[Order] = []
+        for replica in self.replicas:
+            spec = self.spec_of(replica)
+            if replica.is_coming_up and now_s >= replica.launched_s + spec.start_deadline_s:
+                effects.append(self._give_up(replica, now_s))
+            # One that is ready without an address stays warm: no request can be sent there.
+            elif replica.state is State.WARM and replica.address is not None:
+                replica.move(Seen.PROMOTED, now_s)
+            elif replica.state is State.SERVING and not replica.is_forgiven:
+                self._forgive(replica, now_s)
+        return effects
+
+    def _give_up(self, replica: Replica, now_s: float) -> Order:
+        before = replica.state
+        deadline_s = self.spec_of(replica).start_deadline_s
+        detail = f"not ready {deadline_s:g} s after its launch, last seen {before.value}"
+        if replica.detail:
+            detail += f": {replica.detail}"
+        replica.move(Seen.GAVE_UP, now_s)
+        self._note_failure(replica, before, detail, now_s)
+        return self._stop(replica, detail, now_s)
+
+    def _forgive(self, replica: Replica, now_s: float) -> None:
+        """Once, when it has served for long enough."""
+        forgiven_after_s = self.spec_of(replica).restarts.forgiven_after_s
+        if replica.is_forgiven or replica.ready_s is None or now_s < replica.ready_s + forgiven_after_s:
+            return
+        replica.is_forgiven = True
+        plan = self._plans.get(replica.model)
+        if plan is not None:
+            plan.gate.forgive()
+
+    # ---- the difference between wanted and there ----
+
+    def act(
+        self, by_model: Mapping[ModelId, Sequence[Replica]], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Keep, launch or drain until each model has its number, as far as room and gates allow."""
+        unwanted = [r for r in self.replicas if r.is_live and r.model not in self._plans]
+        effects = self._drain(unwanted, "its model was removed", now_s)
+        for model, plan in self._plans.items():
+            replicas = by_model.get(model, [])
+            live = [replica for replica in replicas if replica.is_live]
+            missing = plan.desired - len(live)
+            if missing < 0:
+                chosen = drain.victims(live, -missing, self._demand)
+                why = f"{plan.desired} of {len(live)} wanted: {self._because(plan)}"
+                effects += self._drain(chosen, why, now_s)
+                continue
+            for replica in drain.kept_first(replicas)[:missing]:
+                self._keep(replica, now_s)
+                missing -= 1
+            effects += self._launch(plan, missing, sum(r.is_coming_up for r in live), launching, now_s)
+        return effects
+
+    def _keep(self, replica: Replica, now_s: float) -> None:
+        replica.move(Seen.WANTED_AGAIN, now_s)
+        replica.drain_version = replica.drain_due_s = None
+
+    def _launch(
+        self, plan: Plan, missing: int, coming_up: int, launching: Launching, now_s: float
+    ) -> list[Order]:
+        effects: list[Order] = []
+        for _ in range(plan.gate.allowed(missing, coming_up, now_s)):
+            if not launching.take(plan):
+                break
+            replica = self.replicas.launch(plan.model, plan.spec, now_s)
+            effects.append(Launch(replica.replica_id, plan.model, self._because(plan)))
+        return effects
+
+    def _drain(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
+        """Begin the end of these. One that never served has nothing to wait for."""
+        effects: list[Order] = []
+        for replica in replicas:
+            served = replica.state is State.SERVING
+            replica.move(Seen.UNWANTED, now_s)
+            replica.stop_because = because
+            replica.drain_due_s = now_s + self.spec_of(replica).drain_deadline_s
+            if not served:
+                effects.append(self._stop(replica, because, now_s))
+        return effects
+
+    def _because(self, plan: Plan) -> str:
+        decision = plan.decision()
+        return decision.because if decision else ""
+
+    # ---- ends ----
+
+    def stop_drained(self, now_s: float) -> list[Order]:
+        """End what has drained, and once more what should have ended."""
+        effects: list[Order] = []
+        for replica in self.replicas:
+            if replica.state is State.DRAINING or (replica.stopped_s is not None and not replica.is_gone):
+                because = drain.stop_because(replica, self._demand, now_s)
+                if because is not None:
+                    replica.stopped_s = now_s
+                    effects.append(Stop(replica.replica_id, because))
+        return effects
+
+    def _stop(self, replica: Replica, because: str, now_s: float) -> Order:
+        replica.stopped_s = now_s
+        replica.stop_because = because
+        return Stop(replica.replica_id, because)
+
+    def moments(self) -> list[float | None]:
+        """When each replica is to be looked at again."""
+        return [self._due_s(replica) for replica in self.replicas]
+
+    def _due_s(self, replica: Replica) -> float | None:
+        if replica.is_coming_up:
+            return replica.launched_s + self.spec_of(replica).start_deadline_s
+        if replica.stopped_s is not None and not replica.is_gone:
+            return replica.stopped_s + drain.STOP_AGAIN_S
+        return replica.drain_due_s if replica.can_be_kept else None

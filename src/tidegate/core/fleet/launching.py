@@ -1,0 +1,61 @@
+"""Where starts are held to the caps: the last look before a replica is launched.
+
+The final clamp bounds the number; this bounds the act. A replica that drains or is being stopped still
+takes its GPUs, so what takes its place waits until it is gone.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replicas
+from tidegate.core.fleet.scaling.limits import Room
+from tidegate.core.fleet.starts import Block, StartBudget
+from tidegate.core.lifecycle import State
+from tidegate.core.settings import FleetLimits
+
+
+class Launching:
+    """What may be started at this moment, with all that takes room at this moment."""
+
+    def __init__(self, replicas: Replicas, budget: StartBudget, limits: FleetLimits, now_s: float) -> None:
+        self._budget = budget
+        self._limits = limits
+        self._now_s = now_s
+        taken = [replica for replica in replicas if not replica.is_gone]
+        self._is_leaving = any(r.is_ended or r.state is State.DRAINING for r in taken)
+        left = budget.left(limits.max_starts_per_hour, now_s)
+        self._room = Room(limits, [replica.size for replica in taken], left)
+
+    def take(self, plan: Plan) -> bool:
+        """Take the room for one more replica of this model, if there is room."""
+        if self._room.take(plan.size, starts=True) is not None:
+            return False
+        self._budget.note(self._now_s)
+        return True
+
+    def obstacle(self, plan: Plan) -> Block | None:
+        """Why no replica of this model can be started, now or as soon as what leaves is gone."""
+        block = plan.gate.block(self._now_s)
+        if block is not None and plan.gate.has_given_up:
+            # When it is tried again is known; that it will be ready then is not.
+            return Block(block.rule, block.because, None)
+        if plan.spec.scaling.max_replicas == 0:
+            return Block("max_replicas", "its max_replicas is 0", None)
+        cap = self._room.refuses(plan.size, starts=True)
+        if cap is None or (cap != "starts_per_hour" and self._is_leaving):
+            return None
+        return Block(cap, *self._explain(cap))
+
+    def _explain(self, cap: str) -> tuple[str, float | None]:
+        limits = self._limits
+        match cap:
+            case "starts_per_hour":
+                allowed = limits.max_starts_per_hour
+                free_at_s = self._budget.free_at_s(allowed, self._now_s)
+                return f"all {allowed} starts allowed in an hour are used", free_at_s
+            case "fleet.max_replicas":
+                return f"all {limits.max_replicas} replicas of the fleet are in use", None
+            case "fleet.max_gpus":
+                return f"not enough of the fleet's {limits.max_gpus} GPUs are free", None
+            case _:
+                return "one more would break the fleet's limit of money per hour", None

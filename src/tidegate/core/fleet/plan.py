@@ -1,0 +1,151 @@
+"""What is intended for one model: its settings, its autoscaler, its failures, its number and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.core.effects import Decision, Prediction
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
+from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
+from tidegate.core.fleet.scaling.policies import Demand, Proposal
+from tidegate.core.fleet.starts import StartGate
+from tidegate.core.lifecycle import State
+from tidegate.core.settings import FleetModel
+from tidegate.core.types import ModelId
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """What the number in force was decided on."""
+
+    demand: Demand
+    proposal: Proposal
+    grant: Grant
+    live: int
+    serving: int
+
+
+class Plan:
+    """One configured model. Owns its number of replicas; the controller owns the replicas."""
+
+    def __init__(self, model: ModelId, spec: FleetModel, now_s: float) -> None:
+        self.model = model
+        self.spec = spec
+        self.gate = StartGate(spec.restarts)
+        self.autoscaler = Autoscaler(spec.scaling, now_s)
+        self.desired = 0
+        self._before = 0
+        self._basis: _Basis | None = None
+        self._said: tuple[int, str | None, int] | None = None
+        """Number, holder and what was asked for, of the decision told last."""
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.model} desired={self.desired} failures={self.gate.failures}>"
+
+    @property
+    def size(self) -> Size:
+        """What one more replica would take."""
+        return Size(self.spec.gpus, self.spec.price_per_h)
+
+    def configure(self, spec: FleetModel, now_s: float) -> None:
+        """New settings. The number stands, and so does what is known; old failures are forgiven."""
+        if spec == self.spec:
+            return
+        self.spec = spec
+        self.gate.configure(spec.restarts)
+        self.autoscaler.configure(spec.scaling, now_s)
+
+    def propose(self, demand: Demand, replicas: list[Replica], now_s: float) -> Proposal:
+        """What this model's policy wants, before the final clamp."""
+        ready_s = [r.ready_s for r in replicas if r.state is State.SERVING and r.ready_s is not None]
+        coming_up = sum(replica.is_coming_up for replica in replicas)
+        standing = Standing(coming_up, min(ready_s, default=None))
+        return self.autoscaler.propose(demand, standing, now_s)
+
+    def wish(self, proposal: Proposal, replicas: list[Replica], now_s: float) -> Wish:
+        """The proposal in the words of the final clamp."""
+        return Wish(
+            model=self.model,
+            wanted=proposal.wanted,
+            min_replicas=self.spec.scaling.min_replicas,
+            max_replicas=self.spec.scaling.max_replicas,
+            held=sum(replica.is_live or replica.can_be_kept for replica in replicas),
+            size=self.size,
+            can_start=self.gate.block(now_s) is None,
+        )
+
+    def settle(
+        self, demand: Demand, proposal: Proposal, grant: Grant, replicas: list[Replica]
+    ) -> Decision | None:
+        """Put the granted number in force. A Decision when there is something new to say: the first, a
+        changed number, or one held back in another way than was told last."""
+        live = sum(replica.is_live for replica in replicas)
+        serving = sum(replica.state is State.SERVING for replica in replicas)
+        self._basis = _Basis(demand, proposal, grant, live, serving)
+        self._before, self.desired = self.desired, grant.desired
+        decision = self.decision()
+        assert decision is not None
+        saying = (decision.desired, decision.held_by, proposal.asked if decision.held_by else -1)
+        is_news = decision.held_by is not None and saying != self._said
+        if self._said is not None and self.desired == self._before and not is_news:
+            return None
+        self._said = saying
+        return decision
+
+    def decision(self) -> Decision | None:
+        """The number in force and what it was decided on; None before the first turn."""
+        if self._basis is None:
+            return None
+        basis, desired = self._basis, self.desired
+        return Decision(
+            model=self.model,
+            desired=desired,
+            before=self._before,
+            because=self._because(basis),
+            held_by=basis.grant.held_by or basis.proposal.held_by,
+            inputs=_inputs(basis),
+            fewer=self._prediction(max(0, desired - 1), basis.demand),
+            chosen=self._prediction(desired, basis.demand),
+            more=self._prediction(desired + 1, basis.demand),
+        )
+
+    @property
+    def demand(self) -> Demand:
+        """The demand that the number in force was decided on."""
+        return self._basis.demand if self._basis else Demand()
+
+    @property
+    def due_s(self) -> float | None:
+        """When the number may change without news."""
+        return self._basis.proposal.due_at_s if self._basis else None
+
+    def _because(self, basis: _Basis) -> str:
+        why = basis.proposal.because
+        match basis.grant.held_by:
+            case None:
+                return why
+            case "min_replicas":
+                return f"{why}; min_replicas keeps {self.desired}"
+            case "max_replicas":
+                return f"{why}; max_replicas allows {self.desired}"
+            case cap:
+                return f"{why}; {cap} leaves {self.desired}"
+
+    def _prediction(self, replicas: int, demand: Demand) -> Prediction:
+        slots = replicas * self.spec.slots
+        queued = max(0, round(demand.peak) - slots)
+        return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h)
+
+
+def _inputs(basis: _Basis) -> dict[str, float]:
+    """The numbers that the decision was made from. What is not known is left out."""
+    inputs = dict(basis.proposal.inputs)
+    inputs["asked"] = float(basis.proposal.asked)
+    inputs["queued"] = float(basis.demand.queued)
+    inputs["in_flight"] = float(basis.demand.in_flight)
+    inputs["live"] = float(basis.live)
+    inputs["serving"] = float(basis.serving)
+    if basis.demand.complete_since_s is not None:
+        inputs["complete_since_s"] = basis.demand.complete_since_s
+    return inputs

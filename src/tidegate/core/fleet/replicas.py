@@ -1,0 +1,188 @@
+"""The records of all replicas. Their states change by the lifecycle table only.
+
+Two writers would undo each other: a backend says what it saw (a stage, ready, exited), the controller
+says what it wants (promoted, unwanted, wanted again). Reports that cannot happen in a replica's state
+are late or doubled, and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.core.events import EngineReported, ReplicaSeen
+from tidegate.core.fleet.scaling.limits import Size
+from tidegate.core.lifecycle import COMING_UP, ENDED, IllegalTransition, Seen, State, advance
+from tidegate.core.settings import FleetModel
+from tidegate.core.types import Address, ModelId, ReplicaId
+
+FORGET_AFTER_S = 300.0
+"""How long the record of an ended replica can still be looked at."""
+
+_BACKEND_SEES = frozenset(
+    {
+        Seen.PROCURING,
+        Seen.PULLING,
+        Seen.LOADING,
+        Seen.STARTING,
+        Seen.READY,
+        Seen.EXITED,
+        Seen.GAVE_UP,
+    }
+)
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica, from its launch until it is forgotten."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    number: int
+    spec: FleetModel
+    """The settings it was launched with: its engine and its size do not change any more."""
+    state: State
+    since_s: float
+    launched_s: float
+    address: Address | None = None
+    detail: str = ""
+    ready_s: float | None = None
+    is_forgiven: bool = False
+    """It has served long enough for its model's failures to be forgotten."""
+    drain_version: int | None = None
+    """The first table that showed it draining; None until that is published."""
+    drain_due_s: float | None = None
+    stopped_s: float | None = None
+    """When Stop was last ordered."""
+    stop_because: str = ""
+    is_gone: bool = False
+    """Its processes are known to have ended. Until then it takes its room."""
+    engine: EngineReported | None = None
+
+    @property
+    def is_coming_up(self) -> bool:
+        return self.state in COMING_UP
+
+    @property
+    def is_live(self) -> bool:
+        """It serves or is on its way to: it counts as one of those desired."""
+        return self.state in COMING_UP or self.state in (State.WARM, State.SERVING)
+
+    @property
+    def can_be_kept(self) -> bool:
+        """It drains, but nobody has ordered its end yet."""
+        return self.state is State.DRAINING and self.stopped_s is None
+
+    @property
+    def is_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def size(self) -> Size:
+        return Size(self.spec.gpus, self.spec.price_per_h)
+
+    def move(self, seen: Seen, now_s: float) -> bool:
+        """Advance by the table. False, and nothing changed, when it cannot happen now."""
+        try:
+            self.state = advance(self.state, seen)
+        except IllegalTransition:
+            return False
+        self.since_s = now_s
+        return True
+
+
+class Replicas:
+    """All records by id, in order of id, and the numbers for new ids."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[ReplicaId, Replica] = {}
+        self._highest: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<Replicas {len(self._by_id)}>"
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._by_id.values())
+
+    def get(self, replica_id: ReplicaId) -> Replica | None:
+        """The record; None when the id is not known."""
+        return self._by_id.get(replica_id)
+
+    def by_model(self) -> dict[ModelId, list[Replica]]:
+        """All records by model, each list in order of id."""
+        found: dict[ModelId, list[Replica]] = {}
+        for replica in self:
+            found.setdefault(replica.model, []).append(replica)
+        return found
+
+    def highest(self, model: ModelId) -> int:
+        """The largest number that an id of this model has had."""
+        return self._highest.get(slug(model), 0)
+
+    def launch(self, model: ModelId, spec: FleetModel, now_s: float) -> Replica:
+        """A record for a replica that is about to be requested, under a number never used before."""
+        number = self.highest(model) + 1
+        replica_id = ReplicaId(f"{slug(model)}-{number}")
+        return self._add(Replica(replica_id, model, number, spec, State.REQUESTED, now_s, now_s))
+
+    def adopt(
+        self, replica_id: ReplicaId, model: ModelId, spec: FleetModel, address: Address, now_s: float
+    ) -> Replica:
+        """A record for a replica that serves already."""
+        number = _number_in(replica_id)[1]
+        return self._add(
+            Replica(
+                replica_id,
+                model,
+                number,
+                spec,
+                State.SERVING,
+                now_s,
+                now_s,
+                address,
+                "adopted",
+                ready_s=now_s,
+            )
+        )
+
+    def see(self, event: ReplicaSeen, now_s: float) -> tuple[Replica, State] | None:
+        """Take in what a backend saw. The record and its state before; None when nothing changed."""
+        replica = self._by_id[event.replica_id]
+        if event.seen not in _BACKEND_SEES:
+            return None
+        if event.address is not None:
+            replica.address = event.address
+        if event.detail:
+            replica.detail = event.detail
+        before = replica.state
+        replica.is_gone |= event.seen is Seen.EXITED
+        return (replica, before) if replica.move(event.seen, now_s) else None
+
+    def note_id(self, replica_id: ReplicaId) -> None:
+        """An id exists somewhere; new ones will be above it."""
+        prefix, number = _number_in(replica_id)
+        self._highest[prefix] = max(number, self._highest.get(prefix, 0))
+
+    def forget_ended(self, now_s: float) -> None:
+        """Drop records of replicas that have been gone for a while."""
+        old = [r for r in self if r.is_ended and r.is_gone and now_s >= r.since_s + FORGET_AFTER_S]
+        for replica in old:
+            del self._by_id[replica.replica_id]
+
+    def _add(self, replica: Replica) -> Replica:
+        self.note_id(replica.replica_id)
+        self._by_id[replica.replica_id] = replica
+        self._by_id = dict(sorted(self._by_id.items()))
+        return replica
+
+
+def slug(model: ModelId) -> str:
+    """The model's id with only letters, digits, dots, dashes and underscores: good for a file or a label."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in model)
+
+
+def _number_in(replica_id: ReplicaId) -> tuple[str, int]:
+    prefix, _, digits = replica_id.rpartition("-")
+    # Ids of our own making have few digits; anything longer is no number of ours.
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 9
+    return (prefix, int(digits)) if is_number else (replica_id, 0)

@@ -1,0 +1,107 @@
+"""The route table: what the gateways are told, whole each time, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from tidegate.core.effects import PublishRoutes
+from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.starts import Block
+from tidegate.core.lifecycle import State
+from tidegate.core.types import ModelRoute, Route, RouteTable
+
+PUBLISH_EVERY_S = 5.0
+"""The table is sent again at this rate even when nothing has changed: the same work on a quiet day as on
+a bad one, and a gateway that missed one has it soon."""
+
+
+class RouteBook:
+    """The table in force and its version."""
+
+    def __init__(self) -> None:
+        self._table = RouteTable(0, (), ())
+        self._is_new = True
+        self._published_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<RouteBook version={self._table.version} routes={len(self._table.routes)}>"
+
+    @property
+    def version(self) -> int:
+        """Of the table published last."""
+        return self._table.version
+
+    def hear_version(self, version: int) -> bool:
+        """A gateway names a table. True when it is from before this controller's time: ours must be
+        newer than that one, and what was said of ours so far may have been said of that one."""
+        if version <= self._table.version:
+            return False
+        self._table = RouteTable(version, self._table.models, self._table.routes)
+        self._is_new = True
+        return True
+
+    def publish(
+        self, models: tuple[ModelRoute, ...], routes: tuple[Route, ...], now_s: float, *, on_tick: bool
+    ) -> list[PublishRoutes]:
+        """A new version when something has changed; the same again when it is time for that."""
+        last = self._table
+        if self._is_new or models != last.models or routes != last.routes:
+            self._table = RouteTable(last.version + 1, models, routes)
+        elif not (on_tick and self._published_s is not None and now_s >= self._published_s + PUBLISH_EVERY_S):
+            return []
+        self._is_new = False
+        self._published_s = now_s
+        return [PublishRoutes(self._table)]
+
+
+def routes_of(
+    replicas: Iterable[Replica], slots: Callable[[Replica], int], cold: ColdStarts
+) -> tuple[Route, ...]:
+    """A route for each replica that has not ended, in order of id."""
+    return tuple(
+        Route(
+            replica_id=replica.replica_id,
+            model=replica.model,
+            state=replica.state,
+            address=replica.address,
+            slots=slots(replica) if replica.state is State.SERVING else 0,
+            engine=replica.spec.engine,
+            expected_ready_s=_ready_s(replica, cold) if replica.is_coming_up else None,
+        )
+        for replica in replicas
+        if not replica.is_ended
+    )
+
+
+def model_route(
+    plan: Plan, replicas: Sequence[Replica], obstacle: Block | None, cold: ColdStarts, now_s: float
+) -> ModelRoute:
+    """Whether waiting for this model makes sense, and until when.
+
+    1. Somebody serves.
+    2. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
+    3. A start is possible: after the back-off and a cold start, if one is to be started.
+    4. Nothing can be started: no use in waiting, for this reason.
+    """
+    if any(replica.state is State.SERVING for replica in replicas):  # 1
+        return ModelRoute(plan.model, can_serve=True)
+    if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
+        expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
+        on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
+        return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
+    took_s = cold.expected_s(plan.model, plan.spec.expected_start_s)
+    if obstacle is None:  # 3
+        wait = plan.gate.block(now_s)
+        until_s = wait.until_s if wait and plan.desired else None
+        return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
+    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s))  # 4
+
+
+def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
+    return _sum(replica.launched_s, cold.expected_s(replica.model, replica.spec.expected_start_s))
+
+
+def _sum(moment_s: float | None, span_s: float | None) -> float | None:
+    return None if moment_s is None or span_s is None else moment_s + span_s

@@ -1,0 +1,1 @@
+"""How many replicas: policies propose, the autoscaler guards, the limits have the last word."""

@@ -1,0 +1,95 @@
+"""One model's autoscaler: its policy, and the rules that hold for every policy.
+
+- Nothing queued or in flight is ever met with zero replicas, whatever a window says.
+- The last replica goes only when the idle time is over. It counts from the end of the last request and
+  from the first readiness: a replica that takes longer to load than the idle time would otherwise be
+  stopped before it ever served.
+- No shrinking until a full window of data has been seen: after the controller's start, after an
+  adoption, after a change of settings, after a gap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Proposal, Situation
+from tidegate.core.settings import Scaling
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What one model's replicas have to say to its autoscaler."""
+
+    coming_up: int = 0
+    first_ready_s: float | None = None
+    """When the first of those that serve now became ready; None when none serves."""
+
+
+class Autoscaler:
+    """Proposes a number for one model. Owns the policy's memory."""
+
+    def __init__(self, scaling: Scaling, now_s: float) -> None:
+        self._scaling = scaling
+        self._proposed = 0
+        self._begin(scaling.min_replicas, now_s)
+
+    def __repr__(self) -> str:
+        return f"<Autoscaler {self._scaling.policy.value} proposes {self._proposed}>"
+
+    def configure(self, scaling: Scaling, now_s: float) -> None:
+        """New settings. What stands keeps standing until the new ones have seen a full window."""
+        if scaling != self._scaling:
+            self._scaling = scaling
+            self._begin(self._proposed, now_s)
+
+    def adopt(self, live: int, now_s: float) -> None:
+        """So many run already. Somebody wanted them: keep them until data says otherwise."""
+        self._begin(max(live, self._proposed), now_s)
+
+    def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
+        """How many replicas this model should have, before the limits of the whole fleet."""
+        scaling = self._scaling
+        floor, floor_by, idle_due_s = self._floor(demand, standing, now_s)
+        shrink_from_s = self._shrink_from_s(demand)
+        seen = Situation(
+            demand=demand,
+            standing=max(scaling.min_replicas, min(self._proposed, scaling.max_replicas)),
+            min_replicas=scaling.min_replicas,
+            max_replicas=scaling.max_replicas,
+            floor=min(floor, scaling.max_replicas),
+            floor_by=floor_by,
+            may_shrink=shrink_from_s is not None and now_s >= shrink_from_s,
+        )
+        proposal = self._policy.propose(seen, now_s)
+        self._proposed = seen.within(proposal.wanted)
+        if proposal.held_by is None:
+            return proposal
+        moments = (proposal.due_at_s, idle_due_s, shrink_from_s)
+        ahead = [moment for moment in moments if moment is not None and moment > now_s]
+        return replace(proposal, due_at_s=min(ahead, default=None))
+
+    def _begin(self, standing: int, now_s: float) -> None:
+        self._policy = POLICIES[self._scaling.policy](self._scaling, standing, now_s)
+        self._proposed = standing
+        self._since_s = now_s
+
+    def _shrink_from_s(self, demand: Demand) -> float | None:
+        if demand.complete_since_s is None:
+            return None
+        window_s = max(self._scaling.window_s, self._scaling.scale_down_delay_s)
+        return max(demand.complete_since_s, self._since_s) + window_s
+
+    def _floor(
+        self, demand: Demand, standing: Standing, now_s: float
+    ) -> tuple[int, str | None, float | None]:
+        """The least number, the rule that sets it, and when that rule ends by itself."""
+        if demand.concurrency > 0:
+            return 1, "in_use", None
+        if self._proposed == 0:
+            return 0, None, None
+        if standing.first_ready_s is None:
+            # Nothing came of the wake-up so far. While it is still on its way, it may.
+            return (1, "coming_up", None) if standing.coming_up else (0, None, None)
+        idle_since_s = max(standing.first_ready_s, demand.last_active_s or standing.first_ready_s)
+        idle_due_s = idle_since_s + self._scaling.scale_down_delay_s
+        return (1, "idle_time", idle_due_s) if now_s < idle_due_s else (0, None, None)

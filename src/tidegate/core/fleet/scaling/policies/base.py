@@ -1,0 +1,83 @@
+"""What a scaling policy is given, and what it answers.
+
+A policy proposes; it never launches, and it is not the last word: ``scaling.limits`` clamps after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+FLOORS = {
+    "in_use": "requests wait or run",
+    "coming_up": "the first replica is coming up",
+    "idle_time": "the idle time is not over",
+}
+"""The rules that keep a last replica, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One model's demand, summed over the gateways. What nobody could say is None."""
+
+    queued: int = 0
+    in_flight: int = 0
+    concurrency: float = 0.0
+    """Queued and in flight now, or the peak since the report before if that is larger."""
+    peak: float = 0.0
+    """The largest concurrency within the window."""
+    peak_leaves_at_s: float | None = None
+    complete_since_s: float | None = None
+    """Since when every known gateway has been heard without a gap; None when one is not heard now."""
+    last_active_s: float | None = None
+    """When a request last arrived or ended; probes never count."""
+    latency_p95_s: float | None = None
+    gpu_utilization: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All that a policy may look at."""
+
+    demand: Demand
+    standing: int
+    """What was proposed before, within min and max."""
+    min_replicas: int
+    max_replicas: int
+    floor: int = 0
+    """Not below this, whatever the law says: somebody waits, or the idle time is not over."""
+    floor_by: str | None = None
+    """The rule that sets the floor: a key of ``FLOORS``."""
+    may_shrink: bool = True
+    """False until a full window of data has been seen, and whenever data is missing."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Every known gateway has been heard lately."""
+        return self.demand.complete_since_s is not None
+
+    def within(self, number: int) -> int:
+        """The number, between min and max."""
+        return max(self.min_replicas, min(number, self.max_replicas))
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A policy's answer, with its reason."""
+
+    wanted: int
+    asked: int
+    """What the demand alone asks for, without limits, windows and delays."""
+    because: str
+    held_by: str | None = None
+    """The rule that keeps ``wanted`` from being what is asked, limits aside."""
+    due_at_s: float | None = None
+    """When the answer may change although nothing new has been heard."""
+    inputs: dict[str, float] = field(default_factory=dict)
+
+
+class Policy(Protocol):
+    """A law with one verb. It may remember; it may not look at a clock."""
+
+    def propose(self, seen: Situation, now_s: float) -> Proposal:
+        """How many replicas, and why."""

@@ -1,0 +1,125 @@
+"""The fleet as a frozen picture, for the admin page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.effects import Decision
+from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.lifecycle import State
+from tidegate.core.types import Address, ModelId, ModelRoute, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A replica that did not end because it was told to."""
+
+    at_s: float
+    model: ModelId
+    replica_id: ReplicaId
+    state: State
+    """Where it was in its life."""
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One replica. None: not known."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    state: State
+    since_s: float
+    launched_s: float
+    ready_s: float | None
+    address: Address | None
+    in_flight: int | None
+    tokens: int | None
+    detail: str
+    running: int | None
+    waiting: int | None
+    kv_usage_ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelView:
+    """One configured model."""
+
+    model: ModelId
+    desired: int
+    decision: Decision | None
+    """The number in force with its reason as of the last turn."""
+    queued: int
+    in_flight: int
+    can_serve: bool
+    because: str | None
+    expected_ready_s: float | None
+    failures: int
+    """Failed starts in a row."""
+    last_failure: Failure | None
+    replicas: tuple[ReplicaView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """Everything at one moment. ``leftover`` are replicas of models that are no longer configured."""
+
+    at_s: float
+    route_version: int
+    starts_last_hour: int
+    models: tuple[ModelView, ...]
+    leftover: tuple[ReplicaView, ...]
+    failures: tuple[Failure, ...]
+    """The most recent ones, oldest first."""
+
+
+def model_view(
+    plan: Plan,
+    route: ModelRoute,
+    replicas: Sequence[Replica],
+    demand: DemandBook,
+    last_failure: Failure | None,
+) -> ModelView:
+    """One model's picture."""
+    heard = plan.demand
+    return ModelView(
+        model=plan.model,
+        desired=plan.desired,
+        decision=plan.decision(),
+        queued=heard.queued,
+        in_flight=heard.in_flight,
+        can_serve=route.can_serve,
+        because=route.because,
+        expected_ready_s=route.expected_ready_s,
+        failures=plan.gate.failures,
+        last_failure=last_failure,
+        replicas=replica_views(replicas, demand),
+    )
+
+
+def replica_views(replicas: Iterable[Replica], demand: DemandBook) -> tuple[ReplicaView, ...]:
+    """The replicas' pictures, in the order given."""
+    return tuple(_replica_view(replica, demand) for replica in replicas)
+
+
+def _replica_view(replica: Replica, demand: DemandBook) -> ReplicaView:
+    load = demand.load(replica.replica_id)
+    engine = replica.engine
+    return ReplicaView(
+        replica_id=replica.replica_id,
+        model=replica.model,
+        state=replica.state,
+        since_s=replica.since_s,
+        launched_s=replica.launched_s,
+        ready_s=replica.ready_s,
+        address=replica.address,
+        in_flight=load.in_flight if load else None,
+        tokens=load.tokens if load else None,
+        detail=replica.detail,
+        running=engine.running if engine else None,
+        waiting=engine.waiting if engine else None,
+        kv_usage_ratio=engine.kv_usage_ratio if engine else None,
+    )
