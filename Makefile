@@ -18,6 +18,9 @@ MODEL_READY := $(VENV)/.model-ready
 # `make check` compares.
 GENERATED := docs/lifecycle.mmd=tidegate.core.lifecycle
 
+# Modules of benchmarks/, and packages there that can be run.
+BENCHMARKS := $(sort $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py)) $(patsubst %/__main__.py,%,$(wildcard benchmarks/*/__main__.py)))))
+
 FAST  := not slow and not browser and not vllm and not kubernetes
 EXTRA := (slow or browser) and not vllm and not kubernetes
 
@@ -80,11 +83,11 @@ docs: $(TEST_READY) ## regenerate the tables and drawings, then test the docs
 
 bench: $(TEST_READY) ## every benchmark: a table here, the figures in build/bench/ (one alone: make bench-NAME)
 	@mkdir -p build/bench
-	@for script in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do $(BIN)/python $$script $(ARGS) || exit 1; done
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; done
 
 bench-%: $(TEST_READY)
 	@mkdir -p build/bench
-	@$(BIN)/python benchmarks/$*.py $(ARGS)
+	@$(BIN)/python -m benchmarks.$* $(ARGS)
 
 lock: $(TEST_READY) ## renew requirements/*.txt (ARGS=--upgrade takes newer versions)
 	@PATH="$(abspath $(BIN)):$$PATH" sh requirements/lock.sh $(ARGS)

@@ -1,0 +1,37 @@
+"""Tidegate as it is measured: the defaults of production, and two engines that someone else runs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.gateway.bodies import MODEL
+from benchmarks.gateway.gateways import Gateway, Launch, Place
+from benchmarks.gateway.machine import first_line
+
+NAME = "tidegate"
+SLOTS_PER_ENGINE = 1024
+"""More than any scenario opens, so that nothing waits in the queue; every request still passes through it."""
+
+
+def policy(place: Place) -> dict[str, Any]:
+    """The policy file. Ledger, queue, routing, metrics and journal are on, as they are unless switched off."""
+    return {
+        "gateway": {"port": place.port, "admin_port": place.spare_port},
+        "fleet": {"state_dir": str(place.folder / "state")},
+        "models": {MODEL: {"engine": "openai", "static": place.engine_urls, "slots": SLOTS_PER_ENGINE}},
+    }
+
+
+def gateway(policy_file: Path) -> Gateway:
+    """Tidegate from this environment; the policy file is rewritten at each start."""
+    program = str(Path(sys.executable).with_name("tidegate"))
+
+    def launch(place: Place) -> Launch:
+        policy_file.write_text(yaml.safe_dump(policy(place), sort_keys=False))
+        return Launch([program, "serve", str(policy_file)])
+
+    return Gateway(NAME, launch, version=lambda: first_line(program, "--version"))
