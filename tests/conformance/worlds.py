@@ -1,0 +1,159 @@
+"""Worlds in which every backend must keep the same promises, and words to tell it in."""
+
+import asyncio
+import hashlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from engines import fake_engine
+from engines.tiny import tiny_spec
+from engines.waiting import wait_until
+from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.local import processes
+from tidegate.backends.local.fleet import LocalFleet
+from tidegate.backends.local.model import LocalModel
+from tidegate.backends.static import StaticFleet, StaticModel
+from tidegate.core.effects import Launch, Stop
+from tidegate.core.events import EngineReported, ReplicaSeen
+from tidegate.core.types import Address
+
+
+class Observer:
+    """A controller that only takes notes."""
+
+    def __init__(self):
+        self.events = []
+
+    def __call__(self, event):
+        self.events.append(event)
+
+    def seen(self, replica_id, what):
+        """The event, or None if it has not been reported."""
+        return next(
+            (
+                event
+                for event in self.events
+                if isinstance(event, ReplicaSeen) and event.replica_id == replica_id and event.seen is what
+            ),
+            None,
+        )
+
+    def history(self, replica_id):
+        """What was seen of a replica, in order."""
+        return [
+            event.seen
+            for event in self.events
+            if isinstance(event, ReplicaSeen) and event.replica_id == replica_id
+        ]
+
+    def reports(self, replica_id):
+        return [
+            event
+            for event in self.events
+            if isinstance(event, EngineReported) and event.replica_id == replica_id
+        ]
+
+    async def until(self, replica_id, what, within_s=15.0):
+        return await wait_until(lambda: self.seen(replica_id, what), within_s, lambda: self.events)
+
+
+def fake_spec(*options):
+    command = (sys.executable, fake_engine.__file__, "--port", "{port}", *map(str, options))
+    return EngineSpec(model_name="fake", weights="none", slots=4, command=command)
+
+
+def fake_model(*options, model="m", adapter="vllm", **settings):
+    return LocalModel(model, ADAPTERS[adapter], fake_spec(*options), **({"stop_grace_s": 2.0} | settings))
+
+
+def launch(fleet, replica_id, model="m"):
+    fleet.launch(Launch(replica_id, model, "a test asks"))
+
+
+def stop(fleet, replica_id):
+    fleet.stop(Stop(replica_id, "a test asks"))
+
+
+class LocalWorld:
+    """Replicas that the backend starts itself."""
+
+    def __init__(self, tmp_path, model, broken):
+        self.state_dir = tmp_path / "state"
+        self.models = [model, broken]
+
+    def fleet(self):
+        return LocalFleet(self.models, state_dir=self.state_dir, scrape_every_s=0.2)
+
+    async def crash(self, address):
+        pid = next(pid for pid in pids_listening(address.port))
+        os.kill(pid, signal.SIGKILL)
+
+    async def close(self):
+        fleet_id = fleet_id_of(self.state_dir)
+        assert processes.marked(fleet_id) == {}
+
+
+class StaticWorld:
+    """Engines that the test runs, and the backend only looks at."""
+
+    def __init__(self, model):
+        self.ports = free_ports(3)
+        self.model = model
+        self.engines = {}
+
+    async def start(self):
+        adapter = ADAPTERS["llamacpp"]
+        for port in self.ports[:2]:
+            argv = adapter.command(tiny_spec(self.model), Address("127.0.0.1", port), ())
+            self.engines[port] = await asyncio.create_subprocess_exec(
+                *argv, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+            )
+
+    def fleet(self):
+        adapter, spec = ADAPTERS["llamacpp"], tiny_spec(self.model)
+        serving = tuple(Address("127.0.0.1", port) for port in self.ports[:2])
+        nobody = (Address("127.0.0.1", self.ports[2]),)
+        models = [
+            StaticModel("m", adapter, serving, spec),
+            StaticModel("broken", adapter, nobody, spec, start_deadline_s=0.5),
+        ]
+        return StaticFleet(models, check_every_s=0.2)
+
+    async def crash(self, address):
+        self.engines[address.port].kill()
+
+    async def close(self):
+        for engine in self.engines.values():
+            if engine.returncode is None:
+                engine.kill()
+            await engine.wait()
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def pids_listening(port):
+    """The processes whose command line names this port."""
+    for process in processes.living():
+        try:
+            words = Path(f"/proc/{process.identity.pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if str(port).encode() in words:
+            yield process.identity.pid
+
+
+def fleet_id_of(state_dir):
+    """The mark that processes of the fleet in this folder carry."""
+    return hashlib.sha256(str(state_dir.resolve()).encode()).hexdigest()[:16]

@@ -1,0 +1,117 @@
+"""Start commands, and the batch size read back out of them."""
+
+import pytest
+
+from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.commands import batch_mismatch
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.core.types import Address
+
+HERE = Address("127.0.0.1", 9000)
+SPEC = EngineSpec(
+    model_name="m",
+    weights="/weights",
+    slots=8,
+    context_tokens=1024,
+    lora={"red": "/red", "blue": "/blue"},
+    extra_args=("--extra", "1"),
+)
+
+
+def has(argv, *words):
+    return any(tuple(argv[start : start + len(words)]) == words for start in range(len(argv)))
+
+
+@pytest.mark.parametrize("name", ["llamacpp", "vllm", "sglang", "trtllm"])
+def test_a_command_names_address_and_batch_size_and_ends_with_the_operators_words(name):
+    adapter = ADAPTERS[name]
+    argv = adapter.command(SPEC, HERE, ())
+
+    assert has(argv, "--host", "127.0.0.1")
+    assert has(argv, "--port", "9000")
+    assert "/weights" in argv
+    assert adapter.batch_size(argv) == 8
+    assert argv[-2:] == ["--extra", "1"]
+
+
+def test_llamacpp_is_told_the_total_context_and_every_adapter_in_order():
+    argv = ADAPTERS["llamacpp"].command(SPEC, HERE, ())
+
+    assert has(argv, "--context", "8192")
+    assert has(argv, "--lora", "/red", "--lora", "/blue")
+
+
+def test_several_gpus_become_tensor_parallelism():
+    assert has(ADAPTERS["vllm"].command(SPEC, HERE, (2, 3)), "--tensor-parallel-size", "2")
+    assert has(ADAPTERS["sglang"].command(SPEC, HERE, (2, 3)), "--tp-size", "2")
+    assert has(ADAPTERS["trtllm"].command(SPEC, HERE, (2, 3)), "--tp_size", "2")
+    assert "--tensor-parallel-size" not in ADAPTERS["vllm"].command(SPEC, HERE, (2,))
+
+
+def test_vllm_finishes_what_slipped_through_and_names_its_adapters():
+    argv = ADAPTERS["vllm"].command(SPEC, HERE, ())
+
+    assert "--shutdown-timeout" in argv
+    assert has(argv, "--enable-lora", "--lora-modules", "red=/red", "blue=/blue")
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_a_template_replaces_the_command_and_keeps_other_braces(name):
+    template = (
+        "run",
+        "{weights}",
+        "--p={port}",
+        "-g{gpus}",
+        "{host}",
+        "{model}",
+        "{slots}",
+        '{"a": {"b": 1}}',
+    )
+    spec = EngineSpec(model_name="m", weights="/w", slots=4, command=template)
+
+    argv = ADAPTERS[name].command(spec, HERE, (0, 1))
+
+    assert argv == ["run", "/w", "--p=9000", "-g0,1", "127.0.0.1", "m", "4", '{"a": {"b": 1}}']
+
+
+def test_the_openai_adapter_cannot_start_an_engine_it_does_not_know():
+    with pytest.raises(ValueError, match="give a command"):
+        ADAPTERS["openai"].command(EngineSpec(model_name="m", weights="", slots=1), HERE, ())
+
+
+def test_process_titles_leave_the_environment_readable():
+    for name in ("vllm", "sglang"):
+        assert ADAPTERS[name].environment(SPEC, ())["SPT_NOENV"] == "1"
+
+
+@pytest.mark.parametrize(
+    "name,argv,batch",
+    [
+        ("vllm", ["vllm", "serve", "--max-num-seqs", "64"], 64),
+        ("vllm", ["vllm", "serve", "--max-num-seqs=64"], 64),
+        ("vllm", ["--max-num-seqs", "8", "--max-num-seqs", "16"], 16),
+        ("vllm", ["--max-num-seqs"], None),
+        ("vllm", ["vllm", "serve"], None),
+        ("sglang", ["--max-running-requests", "32"], 32),
+        ("trtllm", ["--max_batch_size", "128"], 128),
+        ("llamacpp", ["llama-server", "-np", "4"], 4),
+        ("llamacpp", ["llama-server", "--parallel", "4", "--slots", "--metrics"], 4),
+        ("llamacpp", ["--slots", "8"], 8),
+        ("openai", ["anything", "--max-num-seqs", "8"], 8),
+    ],
+)
+def test_the_batch_size_is_read_from_the_command_line(name, argv, batch):
+    assert ADAPTERS[name].batch_size(argv) == batch
+
+
+def test_a_mismatch_is_told_with_both_numbers_and_what_it_means():
+    vllm = ADAPTERS["vllm"]
+    argv = ["--max-num-seqs", "8"]
+
+    assert batch_mismatch(vllm, argv, 8) is None
+    assert batch_mismatch(vllm, ["vllm"], 12) is None
+    above = batch_mismatch(vllm, argv, 12)
+    assert "12" in above
+    assert "8 requests at once" in above
+    assert "inside the engine" in above
+    assert "before the ones there are full" in batch_mismatch(vllm, argv, 4)
