@@ -1,0 +1,127 @@
+"""From a checked policy to the frozen settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import BaseModel
+
+from tidegate.adapters.base import EngineSpec
+from tidegate.config import weights
+from tidegate.config.kinds import AUTO
+from tidegate.config.model_keys import ModelKeys, ScalingKeys
+from tidegate.config.model_rules import address
+from tidegate.config.schema import Policy
+from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings
+from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
+from tidegate.core.settings import (
+    DispatchConfig,
+    FleetLimits,
+    FleetModel,
+    QueueLimits,
+    Restarts,
+    Routing,
+    Scaling,
+    ScalingPolicy,
+    Thresholds,
+)
+from tidegate.core.types import FlowId, ModelId
+
+
+def built(policy: Policy, base: Path) -> Settings:
+    """The settings that a policy without problems means. Relative paths start at ``base``."""
+    fleet, journal = policy.fleet, policy.journal
+    state_dir = weights.resolved(fleet.state_dir, base) if fleet.state_dir else _user_state_dir()
+    journal_dir = None
+    if journal is not None:
+        journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
+    models = {ModelId(name): _model(name, model, base) for name, model in policy.models.items()}
+    return Settings(
+        gateway=_gateway(policy.gateway),
+        models=MappingProxyType(models),
+        limits=FleetLimits(**_values(fleet, "gpus", "state_dir")),
+        state_dir=state_dir,
+        journal_dir=journal_dir,
+        journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
+        gpus=tuple(fleet.gpus),
+    )
+
+
+def _values(section: BaseModel, *leave_out: str) -> dict[str, Any]:
+    return {name: getattr(section, name) for name in type(section).model_fields if name not in leave_out}
+
+
+def _user_state_dir() -> Path:
+    """Where programs keep what must outlive them, by the desktop's convention."""
+    configured = os.environ.get("XDG_STATE_HOME", "")
+    # The convention: a relative path there is invalid and to be ignored.
+    state = Path(configured) if configured.startswith("/") else Path.home() / ".local" / "state"
+    return state / "tidegate"
+
+
+def _gateway(section: Gateway) -> GatewaySettings:
+    keys = {key.sha256.lower(): Client(FlowId(key.name), key.priority) for key in section.keys}
+    return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys"))
+
+
+def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
+    queue = QueueLimits(**_values(model.queue))
+    fleet = FleetModel(
+        engine=model.engine,
+        slots=model.slots,
+        scaling=_scaling(model.scaling, model),
+        restarts=Restarts(**_values(model.restarts)),
+        gpus=model.gpus,
+        price_per_h=model.price_per_h,
+        start_deadline_s=model.start_deadline_s,
+        drain_deadline_s=model.drain_deadline_s,
+        expected_start_s=model.expected_start_s,
+    )
+    parsed = (address(written) for written in model.static or ())
+    return ModelSettings(
+        model=ModelId(name),
+        dispatch=DispatchConfig(Routing(model.routing), queue, model.max_retries),
+        fleet=fleet,
+        spec=_spec(name, model, base) if model.static is None else None,
+        static=tuple(where for where in parsed if where is not None),
+        gpus_per_replica=model.gpus,
+        memory_bytes=model.memory_bytes,
+        stop_grace_s=model.stop_grace_s,
+    )
+
+
+def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:
+    """Engines that run anyway are all used unless the policy says otherwise."""
+    target, least, most = section.concurrency_target, section.min_replicas, section.max_replicas
+    if model.static is not None:
+        if "max_replicas" not in section.model_fields_set:
+            most = len(model.static)
+        if "min_replicas" not in section.model_fields_set:
+            least = most
+    return Scaling(
+        policy=ScalingPolicy(section.policy),
+        min_replicas=least,
+        max_replicas=most,
+        window_s=section.window_s,
+        scale_down_delay_s=section.scale_down_delay_s,
+        concurrency_target=float(model.slots if target == AUTO else target),
+        thresholds=Thresholds(**_values(section.thresholds)),
+    )
+
+
+def _spec(name: str, model: ModelKeys, base: Path) -> EngineSpec:
+    lora = {adapter: weights.found(path, model.engine, base) for adapter, path in model.lora.items()}
+    return EngineSpec(
+        model_name=name,
+        weights="" if model.weights is None else weights.found(model.weights, model.engine, base),
+        slots=model.slots,
+        context_tokens=model.context_tokens,
+        threads=model.threads,
+        extra_args=tuple(model.extra_args),
+        lora=MappingProxyType(lora) if lora else None,
+        command=None if model.command is None else tuple(model.command),
+        env=MappingProxyType(dict(model.env)) if model.env else None,
+    )

@@ -1,0 +1,83 @@
+"""Settings back to the text of a policy file, with every key written out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from tidegate.config.model_keys import ModelKeys, Queue, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.schema import OFF, Keys, kind_of
+from tidegate.config.settings import ModelSettings, Settings
+from tidegate.config.shell_keys import Fleet, Gateway, Journal
+from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.types import Address
+
+
+def render(settings: Settings) -> str:
+    """A policy file that loads as these very settings. Hashes of keys and environments are in it."""
+    gateway = {name: getattr(settings.gateway, name) for name in Gateway.model_fields if name != "keys"}
+    keys = [
+        {"sha256": digest, "name": str(client.flow), "priority": client.priority}
+        for digest, client in settings.gateway.keys.items()
+    ]
+    fleet = asdict(settings.limits) | {"state_dir": str(settings.state_dir)}
+    journal = {"dir": str(settings.journal_dir), "max_bytes": settings.journal_max_bytes}
+    whole = {
+        "gateway": _written(Gateway, gateway) | {"keys": keys},
+        "fleet": _written(Fleet, fleet) | {"gpus": list(settings.gpus)},
+        "journal": OFF if settings.journal_dir is None else _written(Journal, journal),
+        "models": {str(name): _model(model) for name, model in settings.models.items()},
+    }
+    return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110)
+
+
+def _written(section: Keys, values: dict[str, Any]) -> dict[str, Any]:
+    """The single values of a section, as the file has them; what is not known is left out."""
+    written = {}
+    for name, field in section.model_fields.items():
+        kind, value = kind_of(field), values.get(name)
+        if kind is not None and value is not None:
+            written[field.alias or name] = kind.write(value)
+    return written
+
+
+def _model(model: ModelSettings) -> dict[str, Any]:
+    fleet, spec = model.fleet, model.spec
+    values: dict[str, Any] = {name: getattr(fleet, name, None) for name in ModelKeys.model_fields}
+    values |= {
+        "routing": model.dispatch.routing.value,
+        "max_retries": model.dispatch.max_retries,
+        "memory_bytes": model.memory_bytes,
+        "stop_grace_s": model.stop_grace_s,
+    }
+    many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
+    if spec is not None:
+        values |= {"weights": spec.weights or None}
+        values |= {"context_tokens": spec.context_tokens, "threads": spec.threads}
+        many = {
+            "args": list(spec.extra_args),
+            "env": dict(spec.env or {}),
+            "lora": dict(spec.lora or {}),
+            "command": None if spec.command is None else list(spec.command),
+        }
+    sections = {
+        "queue": _written(Queue, asdict(model.dispatch.queue)),
+        "scaling": _scaling(fleet.scaling),
+        "restarts": _written(RestartKeys, asdict(fleet.restarts)),
+    }
+    return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections
+
+
+def _scaling(scaling: Scaling) -> dict[str, Any]:
+    values = asdict(scaling) | {"policy": scaling.policy.value}
+    written = _written(ScalingKeys, values)
+    if scaling.policy is ScalingPolicy.THRESHOLDS:
+        written["thresholds"] = _written(ThresholdLaw, values["thresholds"])
+    return written
+
+
+def _url(address: Address) -> str:
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    return f"http://{host}:{address.port}"

@@ -1,0 +1,33 @@
+"""The engines that a policy may name."""
+
+from __future__ import annotations
+
+from tidegate.adapters.base import Adapter, EngineSpec
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.core.types import Address
+
+LLAMACPP = "llamacpp"
+OPENAI = "openai"
+EMULATED = "emulated"
+
+# In the order in which messages and docs list them.
+ENGINES = tuple(dict.fromkeys((*ADAPTERS, EMULATED)))
+
+_ANYWHERE = Address("127.0.0.1", 1)
+
+
+def adapter_of(engine: str) -> Adapter | None:
+    """The adapter of a known engine."""
+    return ADAPTERS.get(engine)
+
+
+def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
+    """The arguments a replica would be started with, at some address and on some devices."""
+    adapter = adapter_of(engine)
+    return [] if adapter is None else adapter.command(spec, _ANYWHERE, range(gpus))
+
+
+def batch_size(spec: EngineSpec, engine: str, gpus: int) -> int | None:
+    """The batch size that the engine's command line asks for; None when it does not say."""
+    adapter = adapter_of(engine)
+    return None if adapter is None else adapter.batch_size(command_line(spec, engine, gpus))

@@ -1,0 +1,235 @@
+"""The keys under ``models``.
+
+Attributes are named as in the frozen settings, which also hold the defaults; an alias is the name in the
+file, where units stand in the value and not in the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from tidegate.config import kinds
+from tidegate.config.engines import ENGINES
+from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
+from tidegate.core.settings import (
+    DispatchConfig,
+    FleetModel,
+    QueueLimits,
+    Restarts,
+    Routing,
+    Scaling,
+    ScalingPolicy,
+    Thresholds,
+)
+
+STOP_GRACE_S = 10.0
+THREADS = 1
+
+_MODEL, _DISPATCH, _QUEUE, _SCALING = FleetModel(engine=""), DispatchConfig(), QueueLimits(), Scaling()
+_RESTARTS, _THRESHOLDS = Restarts(), Thresholds()
+_WORD = replace(
+    kinds.text("text", r"[^\x00]{0,100000}", "text"),
+    # Numbers and the like are taken as they are written.
+    schema={"type": ["string", "number", "boolean", "null"]},
+)
+_ENV_NAME = kinds.text(
+    "name", r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable: letters, digits and _"
+)
+_ENGINE = kinds.choice("engine", *ENGINES)
+_ROUTING = kinds.choice("name", *(routing.value for routing in Routing))
+_POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))
+_URL = kinds.text(
+    "address",
+    r"http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}/?",
+    "http://HOST:PORT and nothing more",
+)
+
+
+class Queue(Section):
+    """Bounds of the model's queue; what does not fit is refused at once with 429."""
+
+    max_requests: Annotated[int, kinds.whole(1, 10_000_000)] = Field(
+        default=_QUEUE.max_requests, description="Requests that may wait"
+    )
+    max_tokens: Annotated[int, kinds.whole(1, 1_000_000_000_000)] = Field(
+        default=_QUEUE.max_tokens, description="Their tokens, prompt and output together"
+    )
+    max_bytes: Annotated[int, kinds.size("1KiB", "1024GiB")] = Field(
+        default=_QUEUE.max_bytes, alias="max_size", description="Their bodies"
+    )
+
+
+class ThresholdLaw(Section):
+    """The threshold law: one replica more or fewer at a time. Only with `policy: thresholds`."""
+
+    max_queue_depth: Annotated[int, kinds.whole(0, 1_000_000)] = Field(
+        default=_THRESHOLDS.max_queue_depth, description="More waiting than this: one replica more"
+    )
+    max_latency_p95_ms: Annotated[float, kinds.duration("1ms", "1h", per_s=1000)] = Field(
+        default=_THRESHOLDS.max_latency_p95_ms,
+        alias="max_latency_p95",
+        description="Slower than this at the 95th percentile: one replica more",
+    )
+    max_gpu_utilization: Annotated[float, kinds.ratio()] = Field(
+        default=_THRESHOLDS.max_gpu_utilization, description="Busier than this: one replica more"
+    )
+    min_queue_depth: Annotated[int, kinds.whole(0, 1_000_000)] = Field(
+        default=_THRESHOLDS.min_queue_depth,
+        description="Fewer waiting than this, and also less busy: one replica fewer",
+    )
+    min_gpu_utilization: Annotated[float, kinds.ratio()] = Field(
+        default=_THRESHOLDS.min_gpu_utilization,
+        description="Less busy than this, and also fewer waiting: one replica fewer",
+    )
+    scale_up_cooldown_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
+        default=_THRESHOLDS.scale_up_cooldown_s,
+        alias="scale_up_cooldown",
+        description="Least time between two steps up",
+    )
+    scale_down_cooldown_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
+        default=_THRESHOLDS.scale_down_cooldown_s,
+        alias="scale_down_cooldown",
+        description="Least time between two steps down",
+    )
+
+
+class ScalingKeys(Section):
+    """How the number of replicas follows the demand."""
+
+    min_replicas: Annotated[int, kinds.whole(0, MAX_REPLICAS)] = Field(
+        default=_SCALING.min_replicas,
+        description="Never fewer; 0 stops the last one when idle. With `static` left out: every address",
+    )
+    max_replicas: Annotated[int, kinds.whole(1, MAX_REPLICAS)] = Field(
+        default=_SCALING.max_replicas, description="Never more. With `static` left out: every address"
+    )
+    window_s: Annotated[float, kinds.duration("100ms", "1d")] = Field(
+        default=_SCALING.window_s,
+        alias="window",
+        description="Demand is the largest concurrency seen in this span",
+    )
+    scale_down_delay_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
+        default=_SCALING.scale_down_delay_s,
+        alias="scale_down_delay",
+        description="How long a lower number must have been asked for before it is obeyed",
+    )
+    concurrency_target: Annotated[float | str, kinds.number_or_auto(1_000_000)] = Field(
+        default=kinds.AUTO,
+        description="Requests one replica should carry, queued ones included; `auto` is `slots`, "
+        "the engine's batch size",
+    )
+    policy: Annotated[str, _POLICY] = Field(
+        default=_SCALING.policy.value, description="The law that proposes the number of replicas"
+    )
+    thresholds: ThresholdLaw = ThresholdLaw()
+
+
+class RestartKeys(Section):
+    """What happens when starting a replica fails."""
+
+    backoff_first_s: Annotated[float, kinds.duration("10ms", "1h")] = Field(
+        default=_RESTARTS.backoff_first_s,
+        alias="backoff_first",
+        description="Wait after the first failure; doubles with each further one",
+    )
+    backoff_max_s: Annotated[float, kinds.duration("10ms", "1d")] = Field(
+        default=_RESTARTS.backoff_max_s, alias="backoff_max", description="The longest wait"
+    )
+    give_up_after: Annotated[int, kinds.whole(1, 1_000)] = Field(
+        default=_RESTARTS.give_up_after,
+        description="Failures in a row after which the model is *failed*, with its reason",
+    )
+    retry_failed_s: Annotated[float, kinds.duration("1s", "7d")] = Field(
+        default=_RESTARTS.retry_failed_s,
+        alias="retry_failed",
+        description="When a failed model is tried again",
+    )
+    forgiven_after_s: Annotated[float, kinds.duration("1s", "1d")] = Field(
+        default=_RESTARTS.forgiven_after_s,
+        alias="forgiven_after",
+        description="Serving for this long makes earlier failures forgotten",
+    )
+
+
+class ModelKeys(Strict):
+    """One model: what runs it, how its requests wait, how many replicas it gets."""
+
+    engine: Annotated[str, _ENGINE] = Field(description="The inference program, by its adapter's name")
+    weights: Annotated[str, PATH] | None = Field(
+        default=None,
+        description="A path (relative ones start at the policy file), a repository name, or "
+        "`package:NAME/FILE`: a file inside an installed Python package",
+    )
+    static: list[Annotated[str, _URL]] | None = Field(
+        default=None,
+        description="Instead of `weights`: addresses of engines that someone else runs",
+    )
+    slots: Annotated[int, kinds.whole(1, 100_000)] = Field(
+        default=_MODEL.slots, description="Requests one replica takes at once: the engine's batch size"
+    )
+    context_tokens: Annotated[int, kinds.whole(16, 100_000_000)] | None = Field(
+        default=None,
+        alias="context",
+        description="Tokens that one request may use; left out, the engine decides",
+    )
+    threads: Annotated[int, kinds.whole(1, 4_096)] = Field(
+        default=THREADS, description="CPU threads of one replica, for engines that compute on the CPU"
+    )
+    extra_args: list[Annotated[str, _WORD]] = Field(
+        default=[], alias="args", description="Further arguments for the engine"
+    )
+    env: dict[Annotated[str, _ENV_NAME], Annotated[str, _WORD]] = Field(
+        default={}, description="Environment variables for the engine"
+    )
+    command: list[Annotated[str, _WORD]] | None = Field(
+        default=None,
+        description="A command that replaces the adapter's own; `{host}`, `{port}`, `{model}`, `{weights}`, "
+        "`{slots}` and `{gpus}` are filled in",
+    )
+    lora: dict[Annotated[str, MODEL_NAME], Annotated[str, PATH]] = Field(
+        default={}, description="LoRA adapters: name and path; asked for as `model:name`"
+    )
+    gpus: Annotated[int, kinds.whole(0, 1_024)] = Field(
+        default=_MODEL.gpus, description="GPUs that one replica occupies"
+    )
+    memory_bytes: Annotated[int, kinds.size("1MiB", "1024TiB")] | None = Field(
+        default=None,
+        alias="memory",
+        description="Memory that one replica occupies; left out, it is not counted",
+    )
+    price_per_h: Annotated[float, kinds.money()] = Field(
+        default=_MODEL.price_per_h, alias="price", description="What one replica costs"
+    )
+    routing: Annotated[str, _ROUTING] = Field(
+        default=_DISPATCH.routing.value, description="How a replica is chosen among those with a free slot"
+    )
+    max_retries: Annotated[int, kinds.whole(0, 10)] = Field(
+        default=_DISPATCH.max_retries,
+        description="Further attempts on another replica after a failure before the first byte",
+    )
+    queue: Queue = Queue()
+    scaling: ScalingKeys = ScalingKeys()
+    restarts: RestartKeys = RestartKeys()
+    start_deadline_s: Annotated[float, kinds.duration("1s", "1d")] = Field(
+        default=_MODEL.start_deadline_s,
+        alias="start_deadline",
+        description="A replica that is not ready by then is given up and stopped",
+    )
+    drain_deadline_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
+        default=_MODEL.drain_deadline_s,
+        alias="drain_deadline",
+        description="A draining replica with requests left is stopped after this",
+    )
+    stop_grace_s: Annotated[float, kinds.duration("0s", "1h")] = Field(
+        default=STOP_GRACE_S,
+        alias="stop_grace",
+        description="From asking an engine to stop to killing it",
+    )
+    expected_start_s: Annotated[float, kinds.duration("0s", "1d")] | None = Field(
+        default=None,
+        alias="expected_start",
+        description="Cold start to expect before one has been measured",
+    )

@@ -1,0 +1,204 @@
+"""What must hold between the keys of one model."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tidegate.config import units, weights
+from tidegate.config.engines import EMULATED, OPENAI
+from tidegate.config.model_keys import ModelKeys
+from tidegate.config.problems import KeyPath
+from tidegate.config.shell_keys import Fleet
+from tidegate.core.settings import ScalingPolicy
+from tidegate.core.types import Address
+
+PLACEHOLDERS = ("host", "port", "model", "weights", "slots", "gpus")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+_OUR_FLAGS = frozenset({"--host", "--port"})
+
+_ONLY_WHEN_STARTED = (
+    "weights",
+    "command",
+    "extra_args",
+    "env",
+    "lora",
+    "gpus",
+    "memory_bytes",
+    "context_tokens",
+    "threads",
+)
+"""Keys without a meaning for engines that someone else runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that does not hold, said at ``path``."""
+
+    path: KeyPath
+    value: str | None
+    message: str
+    rests_on: tuple[KeyPath, ...] = ()
+    """Places whose values it compares; ``path`` when empty."""
+
+    def __post_init__(self) -> None:
+        if not self.rests_on:
+            object.__setattr__(self, "rests_on", (self.path,))
+
+
+def model_findings(name: str, model: ModelKeys, fleet: Fleet, base: Path) -> Iterator[Finding]:
+    """Every rule that this model breaks."""
+    path: KeyPath = ("models", name)
+    yield from _source(path, model)
+    yield from _weights(path, model, base)
+    yield from _command(path, model)
+    yield from _static(path, model)
+    yield from _scaling(path, model)
+    yield from _thresholds(path, model)
+    yield from _times(path, model)
+    yield from _caps(path, model, fleet)
+
+
+def address(written: str) -> Address | None:
+    """The host and port of ``http://HOST:PORT``; None when they cannot be."""
+    try:
+        parts = urlsplit(written)
+        host, port = parts.hostname, parts.port
+        if host is not None and ":" in host:
+            ipaddress.IPv6Address(host)
+    except ValueError:
+        return None
+    return Address(host, port) if host and port else None
+
+
+def _source(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    if model.static is not None:
+        for attribute in _ONLY_WHEN_STARTED:
+            if attribute in model.model_fields_set and getattr(model, attribute):
+                key = (*path, ModelKeys.model_fields[attribute].alias or attribute)
+                message = "cannot stand together with static, an engine that someone else runs; leave one out"
+                yield Finding(key, None, message, (key, (*path, "static")))
+        return
+    rests_on = tuple((*path, key) for key in ("engine", "weights", "command", "static"))
+    if model.engine == OPENAI and model.command is None:
+        message = (
+            "needs static (addresses of running engines) or command (how to start one) for engine openai"
+        )
+        yield Finding(path, None, message, rests_on)
+    elif model.engine != EMULATED and model.weights is None and model.command is None:
+        message = f"needs weights, or static (addresses of running engines), for engine {model.engine}"
+        yield Finding(path, None, message, rests_on)
+
+
+def _weights(path: KeyPath, model: ModelKeys, base: Path) -> Iterator[Finding]:
+    paths = {(*path, "lora", name): written for name, written in model.lora.items()}
+    if model.weights is not None:
+        paths[(*path, "weights")] = model.weights
+    for where, written in paths.items():
+        try:
+            weights.found(written, model.engine, base)
+        except ValueError as error:
+            yield Finding(where, written, str(error), (where, (*path, "engine")))
+
+
+def _command(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    for place, word in enumerate(model.extra_args):
+        flag = word.partition("=")[0]
+        if flag in _OUR_FLAGS:
+            yield Finding(
+                (*path, "args", place), None, f"must not be {flag}; Tidegate chooses where engines listen"
+            )
+    if model.command is None:
+        return
+    where = (*path, "command")
+    if not model.command:
+        yield Finding(where, None, "is an empty list; it must begin with a program")
+        return
+    used = {name for word in model.command for name in _PLACEHOLDER.findall(word)}
+    for unknown in sorted(used.difference(PLACEHOLDERS)):
+        names = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        yield Finding(where, None, f"has the unknown placeholder {{{unknown}}}; it must be one of {names}")
+    if "port" not in used:
+        yield Finding(where, None, "must contain {port}, or the engine cannot be told where to listen")
+    if "weights" in used and model.weights is None:
+        message = "contains {weights}, but the model has none"
+        yield Finding(where, None, message, (where, (*path, "weights")))
+
+
+def _static(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    if model.static is None:
+        return
+    where = (*path, "static")
+    if not model.static:
+        yield Finding(where, None, "is an empty list; it must hold at least one address")
+        return
+    for place, written in enumerate(model.static):
+        if address(written) is None:
+            message = "it must be http://HOST:PORT with a port from 1 to 65535"
+            yield Finding((*where, place), written, message)
+    for bound in ("min_replicas", "max_replicas"):
+        key, count = (*path, "scaling", bound), getattr(model.scaling, bound)
+        if bound in model.scaling.model_fields_set and count > len(model.static):
+            message = f"it must be at most {len(model.static)}, the number of addresses in static"
+            yield Finding(key, str(count), message, (key, where))
+
+
+def _scaling(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    scaling = model.scaling
+    least, most = (*path, "scaling", "min_replicas"), (*path, "scaling", "max_replicas")
+    top = scaling.max_replicas
+    if model.static is not None and "max_replicas" not in scaling.model_fields_set:
+        return
+    if scaling.min_replicas > top:
+        message = f"it must be at most max_replicas, which is {top}"
+        yield Finding(least, str(scaling.min_replicas), message, (least, most))
+
+
+def _thresholds(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    where, law = (*path, "scaling", "thresholds"), model.scaling.thresholds
+    policy = (*path, "scaling", "policy")
+    if model.scaling.policy != ScalingPolicy.THRESHOLDS.value:
+        if law.model_fields_set:
+            message = (
+                f"has no meaning with policy {model.scaling.policy}; set policy: thresholds or leave it out"
+            )
+            yield Finding(where, None, message, (policy,))
+        return
+    for what in ("queue_depth", "gpu_utilization"):
+        low, high = getattr(law, f"min_{what}"), getattr(law, f"max_{what}")
+        if low >= high:
+            key, other = (*where, f"min_{what}"), (*where, f"max_{what}")
+            message = f"it must be below max_{what}, which is {high:g}"
+            yield Finding(key, f"{low:g}", message, (key, other))
+
+
+def _times(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    first, longest = model.restarts.backoff_first_s, model.restarts.backoff_max_s
+    if first > longest:
+        key, other = (*path, "restarts", "backoff_first"), (*path, "restarts", "backoff_max")
+        message = f"it must be at most backoff_max, which is {units.format_duration(longest)}"
+        yield Finding(key, units.format_duration(first), message, (key, other))
+    expected, deadline = model.expected_start_s, model.start_deadline_s
+    if expected is not None and expected > deadline:
+        key, other = (*path, "expected_start"), (*path, "start_deadline")
+        message = f"it must be at most start_deadline, which is {units.format_duration(deadline)}"
+        yield Finding(key, units.format_duration(expected), message, (key, other))
+
+
+def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
+    """A model of which not even one replica could ever be started."""
+    gpus, price = (*path, "gpus"), (*path, "price")
+    listed, cap = ("fleet", "gpus"), ("fleet", "max_gpus")
+    if model.static is None and model.gpus > len(fleet.gpus):
+        message = f"it must be at most {len(fleet.gpus)}, the number of devices in fleet.gpus"
+        yield Finding(gpus, str(model.gpus), message, (gpus, listed))
+    if fleet.max_gpus is not None and model.gpus > fleet.max_gpus:
+        message = f"it must be at most fleet.max_gpus, which is {fleet.max_gpus}"
+        yield Finding(gpus, str(model.gpus), message, (gpus, cap))
+    if fleet.max_cost_per_h is not None and model.price_per_h > fleet.max_cost_per_h:
+        message = f"it must be at most fleet.max_cost, which is {units.format_money(fleet.max_cost_per_h)}"
+        yield Finding(price, units.format_money(model.price_per_h), message, (price, ("fleet", "max_cost")))

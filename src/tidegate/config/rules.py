@@ -1,0 +1,138 @@
+"""What must hold between several keys of a policy file.
+
+Each rule yields findings; one that rests on a key whose own value was wrong is dropped, since it
+would only confuse.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidegate.config.document import Document
+from tidegate.config.model_rules import Finding, address, model_findings
+from tidegate.config.problems import KeyPath, Problem, dotted
+from tidegate.config.schema import Policy
+from tidegate.core.types import Address
+
+
+@dataclass(frozen=True, slots=True)
+class _Listener:
+    """Something of ours that will listen."""
+
+    path: KeyPath
+    host: str
+    port: int
+
+
+def broken_rules(policy: Policy, base: Path, document: Document, left_out: set[KeyPath]) -> list[Problem]:
+    """Every rule that the policy breaks. ``left_out`` are places whose values were wrong by themselves."""
+    problems = []
+    for finding in _findings(policy, base):
+        if any(_touches(path, gone) for path in finding.rests_on for gone in left_out):
+            continue
+        line = document.line(finding.path)
+        problems.append(Problem(dotted(finding.path), finding.value, finding.message, line))
+    return problems
+
+
+def _touches(path: KeyPath, gone: KeyPath) -> bool:
+    shared = min(len(path), len(gone))
+    return path[:shared] == gone[:shared]
+
+
+def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
+    yield from _listening(policy)
+    yield from _api_keys(policy)
+    yield from _devices(policy)
+    yield from _shared_addresses(policy)
+    yield from _shared_names(policy)
+    if not policy.models:
+        yield Finding(("models",), None, "is missing or empty; a policy needs at least one model")
+    for name, model in policy.models.items():
+        yield from model_findings(name, model, policy.fleet, base)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(policy: Policy) -> Iterator[Finding]:
+    gateway = policy.gateway
+    for key, host in (("host", gateway.host), ("admin_host", gateway.admin_host)):
+        if not gateway.keys and not is_loopback(host):
+            yield Finding(
+                ("gateway", key),
+                host,
+                "Tidegate refuses to bind elsewhere than loopback without a key; add gateway.keys or use 127.0.0.1",
+                rests_on=(("gateway", key), ("gateway", "keys")),
+            )
+    client, admin = _listeners(policy)
+    if client.port == admin.port != 0 and _overlap(client.host, admin.host):
+        message = f"it must differ from gateway.port, which is {client.port} too"
+        yield Finding(admin.path, str(admin.port), message, rests_on=(client.path, admin.path))
+
+
+def _listeners(policy: Policy) -> tuple[_Listener, _Listener]:
+    gateway = policy.gateway
+    return (
+        _Listener(("gateway", "port"), gateway.host, gateway.port),
+        _Listener(("gateway", "admin_port"), gateway.admin_host, gateway.admin_port),
+    )
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether listening on both could clash: the same, or one of them is every address."""
+    everywhere = {"0.0.0.0", "::"}  # noqa: S104
+    same = one == other or (is_loopback(one) and is_loopback(other))
+    return same or bool({one, other} & everywhere)
+
+
+def _api_keys(policy: Policy) -> Iterator[Finding]:
+    first: dict[str, int] = {}
+    for place, key in enumerate(policy.gateway.keys):
+        earlier = first.setdefault(key.sha256.lower(), place)
+        if earlier != place:
+            path = ("gateway", "keys", place, "sha256")
+            yield Finding(path, "(hidden)", f"gateway.keys[{earlier}] has it already; each key stands once")
+
+
+def _devices(policy: Policy) -> Iterator[Finding]:
+    for number, count in Counter(policy.fleet.gpus).items():
+        if count > 1:
+            message = f"names device {number} {count} times; each stands once"
+            yield Finding(("fleet", "gpus"), None, message)
+
+
+def _shared_addresses(policy: Policy) -> Iterator[Finding]:
+    owners: dict[Address, KeyPath] = {}
+    for name, model in policy.models.items():
+        for place, written in enumerate(model.static or ()):
+            path: KeyPath = ("models", name, "static", place)
+            where = address(written)
+            if where is None:
+                continue
+            owner = owners.setdefault(where, path)
+            if owner != path:
+                yield Finding(path, written, f"{dotted(owner)} has this address already", (path, owner))
+            for own in _listeners(policy):
+                if own.port == where.port != 0 and _overlap(own.host, where.host):
+                    message = f"Tidegate itself listens there ({dotted(own.path)})"
+                    yield Finding(path, written, message, (path, own.path))
+
+
+def _shared_names(policy: Policy) -> Iterator[Finding]:
+    for name, model in policy.models.items():
+        for adapter in model.lora:
+            if f"{name}:{adapter}" in policy.models:
+                message = f"answers to {name}:{adapter}, which is another model's name"
+                yield Finding(("models", name, "lora", adapter), None, message)

@@ -1,0 +1,55 @@
+"""What a policy may say and probably does not mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.config.engines import batch_size
+from tidegate.config.settings import ModelSettings, Settings
+from tidegate.core.settings import ScalingPolicy
+
+
+def warnings_of(settings: Settings) -> tuple[str, ...]:
+    """Each in one sentence that names the keys and both numbers."""
+    found = [warning for model in settings.models.values() for warning in _batch(model)]
+    return (*found, *_room_for_the_least(settings))
+
+
+def _batch(model: ModelSettings) -> Iterator[str]:
+    """A target and a batch size that differ cost money or latency, and look like neither."""
+    slots, scaling = model.fleet.slots, model.fleet.scaling
+    batch = None
+    if model.spec is not None:
+        batch = batch_size(model.spec, model.fleet.engine, model.gpus_per_replica)
+    if batch is not None and batch != slots:
+        yield (
+            f"models.{model.model}.slots is {slots} but the command line gives the {model.fleet.engine} engine "
+            f"a batch size of {batch}; make them equal"
+        )
+    if scaling.policy is ScalingPolicy.CONCURRENCY and scaling.concurrency_target != slots:
+        if scaling.concurrency_target > slots:
+            consequence = "replicas are added only when requests already wait"
+        else:
+            consequence = "replicas are added before those that run are full"
+        yield (
+            f"models.{model.model}.scaling.concurrency_target is {scaling.concurrency_target:g} but "
+            f"models.{model.model}.slots, the engine's batch size, is {slots}: {consequence}"
+        )
+
+
+def _room_for_the_least(settings: Settings) -> Iterator[str]:
+    """Caps come first, so some models would stay below their ``min_replicas``."""
+    limits, models = settings.limits, settings.models.values()
+    least = sum(model.fleet.scaling.min_replicas for model in models)
+    if limits.max_replicas is not None and least > limits.max_replicas:
+        yield f"all min_replicas together are {least}, but fleet.max_replicas is {limits.max_replicas}"
+    started = [model for model in models if model.spec is not None]
+    gpus = sum(model.fleet.scaling.min_replicas * model.gpus_per_replica for model in started)
+    available = len(settings.gpus)
+    if limits.max_gpus is not None:
+        available = min(available, limits.max_gpus)
+    if gpus > available:
+        yield f"all min_replicas together need {gpus} GPUs, but the fleet may use {available}"
+    cost = sum(model.fleet.scaling.min_replicas * model.fleet.price_per_h for model in models)
+    if limits.max_cost_per_h is not None and cost > limits.max_cost_per_h:
+        yield f"all min_replicas together cost {cost:g}/h, but fleet.max_cost is {limits.max_cost_per_h:g}/h"
