@@ -1,0 +1,109 @@
+"""What the admin pages show: plain values, filled in by whoever holds the brains.
+
+``GET /fleet`` is a ``FleetPage`` as JSON, field by field, so these names are a contract with scripts.
+Moments are seconds since 1970. None always means "not known" and never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.core.effects import Prediction
+from tidegate.core.lifecycle import State
+from tidegate.core.types import LatencySummary, ModelId, ReplicaId
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPage:
+    """One replica."""
+
+    id: ReplicaId
+    state: State
+    address: str | None
+    """``host:port``; None until it listens."""
+    in_flight: int | None
+    tokens: int | None
+    """Prompt and expected output tokens of what is in flight there."""
+    slots: int
+    since_s: float
+    """When it came into this state."""
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePage:
+    """What waits at the gateway for a replica."""
+
+    requests: int = 0
+    tokens: int = 0
+    oldest_wait_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FailurePage:
+    """The last replica that ended without being told to."""
+
+    at_s: float
+    replica_id: ReplicaId
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPage:
+    """One configured model. The totals only ever grow; rates are read from their growth."""
+
+    id: ModelId
+    desired: int
+    because: str
+    """Why this many, in one sentence."""
+    held_by: str | None
+    min_replicas: int
+    max_replicas: int
+    in_flight: int
+    queue: QueuePage
+    latency: LatencySummary
+    arrivals_total: int
+    output_tokens_total: int
+    replicas: tuple[ReplicaPage, ...]
+    can_serve: bool = True
+    notice: str | None = None
+    """Why nothing can serve, in words that a client may read."""
+    expected_ready_s: float | None = None
+    last_failure: FailurePage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPage:
+    """Everything at one moment."""
+
+    at_s: float
+    gateway: str
+    """Where clients send their requests."""
+    models: tuple[ModelPage, ...]
+    leftover: tuple[ReplicaPage, ...] = ()
+    """Replicas of models that are no longer configured, on their way out."""
+    outcomes: Mapping[str, int] | None = None
+    """Ended requests by outcome; None when nobody counts."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionPage:
+    """A decision, with what one replica fewer or more was predicted to mean."""
+
+    at_s: float
+    model: ModelId
+    before: int
+    desired: int
+    because: str
+    held_by: str | None
+    inputs: Mapping[str, float]
+    fewer: Prediction
+    chosen: Prediction
+    more: Prediction
+
+    @property
+    def key(self) -> tuple[float, str, int, int]:
+        """Tells it from every other decision of this run."""
+        return self.at_s, self.model, self.before, self.desired
