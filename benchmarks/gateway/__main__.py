@@ -75,7 +75,7 @@ def chosen_gateways(arguments: argparse.Namespace, engine: Path) -> list[Gateway
     direct = Gateway(
         BASELINE,
         lambda place: Launch([str(engine), str(place.port)]),
-        lambda: "the engine on the gateway's core",
+        lambda: "engine on the gateway's core",
     )
     found = [direct, ours.gateway(BUILD.resolve() / "gateway.yaml")]
     if arguments.peers:
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace, folder: Path, notes: dict[str, str]) -> l
     )
     os.sched_setaffinity(0, {cores.load})  # nothing of ours but the gateway may run on its core
     gateways = install(chosen_gateways(arguments, engine), notes)
-    notes[ONE_CORE] = "the engines on the client's core"
+    notes[ONE_CORE] = "engines on the client's core"
     engine_ports = (free_port(), free_port())
     measured: list[Measurement] = []
     with running_engines(engine, cores.load, engine_ports, folder) as engine_pid:

@@ -34,4 +34,4 @@ def gateway(policy_file: Path) -> Gateway:
         policy_file.write_text(yaml.safe_dump(policy(place), sort_keys=False))
         return Launch([program, "serve", str(policy_file)])
 
-    return Gateway(NAME, launch, version=lambda: first_line(program, "--version"))
+    return Gateway(NAME, launch, version=lambda: first_line(program, "--version").rpartition(" ")[2])

@@ -5,6 +5,7 @@ Each is told the same two engines, one worker or thread, and to balance in turn:
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -109,7 +110,7 @@ def _from_index(name: str, package: str, launch: Callable[[Path, Place], Launch]
     folder = venvs / name
     python = folder / "bin" / "python"
     plain_name = package.partition("[")[0]
-    ask = f"import importlib.metadata as m; print({plain_name!r}, m.version({plain_name!r}))"
+    ask = f"import importlib.metadata as m; print(m.version({plain_name!r}))"
     return Gateway(
         name,
         lambda place: launch(python, place),
@@ -118,13 +119,18 @@ def _from_index(name: str, package: str, launch: Callable[[Path, Place], Launch]
     )
 
 
+def _number_in(text: str) -> str:
+    found = re.search(r"\d+(\.\d+)+", text)
+    return found[0] if found else text
+
+
 def _on_machine(name: str, launch: Callable[[Place], Launch]) -> Gateway:
     def install() -> None:
         if shutil.which(name) is None:
             message = f"{name} is not on this machine"
             raise CannotRun(message)
 
-    return Gateway(name, launch, version=lambda: first_line(name, "-v"), install=install)
+    return Gateway(name, launch, version=lambda: _number_in(first_line(name, "-v")), install=install)
 
 
 def peers(venvs: Path, optional: bool = False) -> list[Gateway]:

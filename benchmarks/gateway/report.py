@@ -146,7 +146,7 @@ def print_report(report: Report) -> None:
     if not console.is_terminal:
         console = Console(width=WIDTH_WITHOUT_TERMINAL)
     figures = Table(title="Gateways on one core: median (range)", show_lines=True)
-    figures.add_column("gateway", overflow="fold")
+    figures.add_column("gateway", min_width=17)
     for column in COLUMNS:
         figures.add_column(column.title, justify="right")
     for row in _figure_rows(report, apart="\n"):
