@@ -1,0 +1,77 @@
+"""Clients that wait for their answer before they ask again, as most benchmarks have them.
+
+Their arrivals depend on how fast they are served, so there is no trace: the simulator asks ``Clients``
+for the first request of each and, whenever an answer has ended, for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tidegate.core.types import Dice
+from tidegate.workload.arrival import Arrival
+from tidegate.workload.chance import exponential
+from tidegate.workload.lengths import Lengths
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedLoop:
+    """A number of clients that each have one request in flight at most."""
+
+    clients: int
+    lengths: Lengths
+    think_mean_s: float = 0.0
+    """From the end of an answer to the next request; exponential, or none at 0."""
+    start_over_s: float = 0.0
+    """The first requests are spread evenly over this span; 0 sends them all at once."""
+    requests: int | None = None
+    """All clients together stop after so many; None: the simulator says when."""
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with it, each with its key and value."""
+        if self.clients < 1:
+            yield f"clients is {self.clients}; it must be 1 or more"
+        if self.think_mean_s < 0:
+            yield f"think_mean_s is {self.think_mean_s:g}; it must not be negative"
+        if self.start_over_s < 0:
+            yield f"start_over_s is {self.start_over_s:g}; it must not be negative"
+        if self.requests is not None and self.requests < 1:
+            yield f"requests is {self.requests}; it must be 1 or more"
+
+
+class Clients:
+    """The clients of one run, and how many requests they have left."""
+
+    def __init__(self, loop: ClosedLoop, dice: Dice) -> None:
+        mistakes = "; ".join(loop.problems())
+        if mistakes:
+            raise ValueError(mistakes)
+        self._loop = loop
+        self._dice = dice
+        self.sent = 0
+
+    def __repr__(self) -> str:
+        return f"<Clients clients={self._loop.clients} sent={self.sent} of={self._loop.requests}>"
+
+    def first(self) -> Iterator[tuple[int, Arrival]]:
+        """Each client's number and first request, in order of time; fewer when the total is smaller."""
+        for client in range(self._loop.clients):
+            arrival = self._ask(self._loop.start_over_s * client / self._loop.clients)
+            if arrival is None:
+                return
+            yield client, arrival
+
+    def after(self, ended_s: float) -> Arrival | None:
+        """What a client asks next, now that its answer has ended; None when it is done.
+
+        However the answer ended: a client that was turned away comes back, too.
+        """
+        think_s = exponential(self._loop.think_mean_s, self._dice) if self._loop.think_mean_s else 0.0
+        return self._ask(ended_s + think_s)
+
+    def _ask(self, at_s: float) -> Arrival | None:
+        if self._loop.requests is not None and self.sent >= self._loop.requests:
+            return None
+        self.sent += 1
+        return Arrival(at_s, *self._loop.lengths.draw(self._dice))
