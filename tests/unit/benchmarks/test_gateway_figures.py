@@ -1,12 +1,15 @@
 """Medians, differences to the baseline and targets, on figures made up here."""
 
 import pytest
+import yaml
 
-from benchmarks.gateway.bodies import BODIES_OF_EACH_KIND, Kind, bodies
-from benchmarks.gateway.ours import NAME
+from benchmarks.gateway.bodies import BODIES_OF_EACH_KIND, MODEL, Kind, bodies
+from benchmarks.gateway.gateways import Place
+from benchmarks.gateway.ours import NAME, SLOTS_PER_ENGINE, policy
 from benchmarks.gateway.report import COLUMNS, DOCS_BEGIN, DOCS_END, Report, write_docs
 from benchmarks.gateway.scenarios import GOALS, MEMORY, Goal
 from benchmarks.gateway.stats import BASELINE, ONE_CORE, Measurement, Spread, judge, look_up, summarize
+from tidegate.config import load
 
 
 def seen(gateway, scenario, repetition, failed="", **figures):
@@ -109,3 +112,17 @@ def test_the_docs_get_the_tables_between_their_marks_and_nothing_else_changes(tm
     assert f"| {NAME} 1.0 | 21,000 |" in text
     assert f"| envoy not there |{' – |' * len(COLUMNS)}" in text
     assert all(goal.what in text for goal in GOALS)
+
+
+def test_the_policy_that_tidegate_is_measured_with_is_one_it_accepts(tmp_path):
+    place = Place(tmp_path, port=8400, spare_port=8401, engines=(9001, 9002))
+    file = tmp_path / "gateway.yaml"
+    file.write_text(yaml.safe_dump(policy(place)))
+
+    settings = load(file)
+
+    model = settings.models[MODEL]
+    assert not settings.warnings
+    assert [address.port for address in model.static] == [9001, 9002]
+    assert (model.fleet.slots, model.fleet.scaling.min_replicas) == (SLOTS_PER_ENGINE, 2)
+    assert settings.journal_dir is not None
