@@ -26,6 +26,8 @@ ASSETS = {
     "/assets/dashboard.css": ("dashboard.css", "text/css"),
     "/assets/dashboard.js": ("dashboard.js", "text/javascript"),
     "/assets/charts.js": ("charts.js", "text/javascript"),
+    "/assets/cards.js": ("cards.js", "text/javascript"),
+    "/assets/words.js": ("words.js", "text/javascript"),
     "/assets/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 

@@ -4,7 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;
 const HEIGHT = 56;
 const SPAN_S = 300;
-const GAP_S = 5;
+const GAP_S = 10;
 
 function svg(tag, attributes) {
   const node = document.createElementNS(SVG, tag);
@@ -12,16 +12,13 @@ function svg(tag, attributes) {
   return node;
 }
 
-// Runs of points without a hole: a value that is not known, or a time in which nobody looked.
+// Runs of known values. A second without a sample is bridged, a silence is a hole.
 function runsOf(points, column, now) {
   const runs = [];
-  let last = null;
   for (const point of points) {
-    const value = point[column];
-    if (value === null || point[0] < now - SPAN_S) { last = value === null ? null : last; continue; }
-    if (last === null || point[0] - last > GAP_S) runs.push([]);
-    runs.at(-1).push([point[0], value]);
-    last = point[0];
+    if (point[column] === null || point[0] < now - SPAN_S) continue;
+    if (!runs.length || point[0] - runs.at(-1).at(-1)[0] > GAP_S) runs.push([]);
+    runs.at(-1).push([point[0], point[column]]);
   }
   return runs;
 }
