@@ -1,0 +1,6 @@
+"""The gateway: OpenAI's API for clients, the dispatcher's orders carried out towards engines."""
+
+from tidegate.gateway.meters import Meters
+from tidegate.gateway.server import Gateway
+
+__all__ = ["Gateway", "Meters"]

@@ -1,0 +1,101 @@
+"""The few fields of a request's JSON that a decision needs, typed and within their ranges.
+
+The rest of the document is checked for being JSON and goes to the engine as it came. Bounds hold for
+every numeric field that is known to have hurt an engine: a huge ``n`` fans out into that many
+sequences, a negative count has written out of bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from tidegate.gateway.errors import Refusal, invalid
+
+MAX_TOKENS = 10_000_000
+"""More than the context of any model."""
+MAX_CHOICES = 128
+
+Count = Annotated[int, Meta(ge=0, le=MAX_TOKENS)]
+Choices = Annotated[int, Meta(ge=1, le=MAX_CHOICES)]
+
+
+class StreamOptions(msgspec.Struct):
+    """How a stream is written."""
+
+    include_usage: bool | None = None
+
+
+class Asked(msgspec.Struct):
+    """What a request asks for, as far as the gateway must know it."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=256)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    max_output_tokens: Count | None = None
+    n: Choices | None = None
+    best_of: Choices | None = None
+    min_tokens: Count | None = None
+    n_predict: Count | None = None
+    n_discard: Count | None = None
+    top_logprobs: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+
+    @property
+    def output_tokens_limit(self) -> int | None:
+        """The most tokens that the answer may have, over all its choices; None when that is open."""
+        limit = self.max_tokens
+        if self.max_completion_tokens is not None:
+            limit = self.max_completion_tokens
+        elif self.max_output_tokens is not None:
+            limit = self.max_output_tokens
+        return None if limit is None else limit * max(self.n or 1, self.best_of or 1)
+
+
+_decoder = msgspec.json.Decoder(Asked)
+_FIELD = re.compile(r"`\$\.([a-z_.]+)`")
+_MISSING = re.compile(r"missing required field `([a-z_]+)`")
+_WHERE = re.compile(r"\(byte \d+\)")
+
+
+def read_json(body: bytes) -> Asked:
+    """Decode a request body.
+
+    Raises:
+        Refusal: 400 that names the field, or the position at which it stops being JSON.
+    """
+    try:
+        asked = _decoder.decode(body)
+        if not body.isascii():
+            # The decoder passes over strings that nobody asked for without looking into them.
+            body.decode("utf-8")
+    except msgspec.ValidationError as error:
+        raise _misfit(str(error)) from None
+    except UnicodeDecodeError as error:
+        message = f"the request body is not UTF-8 (byte {error.start})"
+        raise invalid(message) from None
+    except msgspec.DecodeError as error:
+        # Only the position is taken from the decoder's message: never a part of the document.
+        where = _WHERE.search(str(error))
+        message = "the request body is not valid JSON" + (f" {where[0]}" if where else "")
+        raise invalid(message) from None
+    except RecursionError:
+        message = "the request body is nested too deeply"
+        raise invalid(message) from None
+    return asked
+
+
+def _misfit(said: str) -> Refusal:
+    """The decoder's complaint in our words; it holds types, bounds and field names, no values."""
+    missing = _MISSING.search(said)
+    if missing is not None:
+        return invalid(f"the field {missing[1]!r} is missing", missing[1])
+    field = _FIELD.search(said)
+    what = said.partition(" - at ")[0].replace("`", "")
+    if field is None:
+        return invalid(f"the request body is not an object: {what}")
+    return invalid(f"the field {field[1]!r} is not acceptable: {what}", field[1])

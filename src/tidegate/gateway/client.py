@@ -1,0 +1,321 @@
+"""One client's connection: requests in, one at a time, and answers out.
+
+Reading never stops while a request waits or is being answered, since only a read shows that the
+client has gone. Bytes of further requests that come meanwhile are kept up to a bound; beyond it they
+are dropped and the connection ends with the current answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Protocol, cast
+
+from tidegate.config.settings import GatewaySettings
+from tidegate.gateway import gate
+from tidegate.gateway.call import Call
+from tidegate.gateway.errors import Refusal, refusal_answer
+from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
+
+AHEAD_MAX = 64 * 1024
+"""Bytes of requests sent before the current one is answered."""
+LINGER_S = 2.0
+"""How long a connection that we close is still read from. Closed with unread bytes, the kernel sends a
+reset, which may overtake the answer that says why."""
+BODY_GRACE_S = 5.0
+
+
+class Stage(Enum):
+    """What a connection is doing."""
+
+    HEAD = "head"
+    BODY = "body"
+    WAITING = "waiting"
+    LINGERING = "lingering"
+
+
+class Desk(Protocol):
+    """Who judges and answers requests: the gateway."""
+
+    settings: GatewaySettings
+    stopping: bool
+
+    def arrived(self, client: ClientConnection) -> bool:
+        """A connection was made. False: there are too many, and it is to be turned away."""
+
+    def left(self, client: ClientConnection) -> None:
+        """The connection is closed."""
+
+    def gone(self, call: Call) -> None:
+        """The client of this call has gone."""
+
+    def check(self, head: gate.Head) -> None:
+        """Raise a Refusal for what the head alone rules out."""
+
+    def take(self, client: ClientConnection, head: gate.Head, body: bytes) -> None:
+        """A whole request. Answered at once, or attached to the client as its call."""
+
+    def refused(self, refusal: Refusal) -> None:
+        """A request was turned away; count it."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """The server's side of one connection."""
+
+    __slots__ = (
+        "_ahead",
+        "_body",
+        "_buffer",
+        "_deaf",
+        "_desk",
+        "_head",
+        "_loop",
+        "_paused_since_s",
+        "_pumping",
+        "_requests",
+        "_since_s",
+        "_transport",
+        "call",
+        "stage",
+    )
+
+    def __init__(self, desk: Desk, loop: asyncio.AbstractEventLoop) -> None:
+        self._desk = desk
+        self._loop = loop
+        self._transport: asyncio.Transport
+        self.call: Call | None = None
+        self.stage = Stage.HEAD
+        self._since_s = loop.time()
+        """When this stage began; for a head, when its first byte came."""
+        self._buffer = b""
+        self._head: gate.Head | None = None
+        self._body: Body | None = None
+        self._pumping = False
+        self._deaf = False
+        """More came ahead than is kept; nothing is read from this connection any more."""
+        self._paused_since_s: float | None = None
+        self._requests = 0
+
+    def __repr__(self) -> str:
+        return f"<ClientConnection {self.stage.value} requests={self._requests} ahead={len(self._buffer)}>"
+
+    # ---- what the transport calls ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not of that class.
+        self._transport.set_write_buffer_limits(high=self._desk.settings.slow_reader_bytes)
+        if not self._desk.arrived(self):
+            self._refuse(
+                Refusal(
+                    503,
+                    "there are too many connections to this gateway",
+                    reason="too_many_connections",
+                    code="too_many_connections",
+                    kind="service_unavailable_error",
+                )
+            )
+
+    def data_received(self, data: bytes) -> None:
+        stage = self.stage
+        if stage is Stage.HEAD:
+            if not self._buffer:
+                self._since_s = self._loop.time()
+                self._buffer = data
+            else:
+                self._buffer += data
+            self._pump()
+        elif stage is Stage.BODY:
+            self._buffer = self._buffer + data if self._buffer else data
+            self._pump()
+        elif stage is Stage.WAITING and not self._deaf:
+            self._buffer += data
+            if len(self._buffer) > AHEAD_MAX:
+                self._deaf = True
+                self._buffer = b""
+        if self._paused_since_s is not None and len(self._buffer) > AHEAD_MAX:
+            self.abort()  # It sends without reading what it asked for.
+
+    def eof_received(self) -> bool:
+        # A client that has shut down its sending side is taken for gone: OpenAI's clients and curl do
+        # not do that, and waiting for its reading side to fail would keep an engine busy for nobody.
+        self._leave()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._leave()
+        self._desk.left(self)
+
+    def pause_writing(self) -> None:
+        self._paused_since_s = self._loop.time()
+        if self.call is not None and self.call.upstream is not None:
+            self.call.upstream.pause()
+
+    def resume_writing(self) -> None:
+        self._paused_since_s = None
+        if self.call is not None and self.call.upstream is not None:
+            self.call.upstream.resume()
+        elif self._buffer:
+            self._pump()
+
+    # ---- answers ----
+
+    @property
+    def may_keep_alive(self) -> bool:
+        """Another request may follow on this connection."""
+        return not self._deaf and not self._desk.stopping
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of an answer."""
+        self._transport.write(data)
+
+    def answer(self, data: bytes, *, keep_alive: bool) -> None:
+        """Send a whole answer to the current request; the next may begin."""
+        self._transport.write(data)
+        self.finished(keep_alive=keep_alive)
+
+    def finished(self, *, keep_alive: bool) -> None:
+        """The current request has had its whole answer."""
+        self.call = None
+        self._since_s = self._loop.time()
+        if not keep_alive or not self.may_keep_alive:
+            self.close()
+            return
+        self.stage = Stage.HEAD
+        if self._buffer:
+            self._pump()
+
+    def close(self) -> None:
+        """Send what is to be sent, then close; what comes in meanwhile is dropped."""
+        if self.stage is Stage.LINGERING:
+            return
+        self.stage = Stage.LINGERING
+        self.call = None
+        self._since_s = self._loop.time()
+        self._buffer = b""
+        self._head = self._body = None
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def abort(self) -> None:
+        """Close at once; an answer that is under way is seen to be incomplete."""
+        self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Between two requests, or before the first."""
+        return self.stage is Stage.HEAD and not self._buffer
+
+    # ---- time ----
+
+    def sweep(self, now_s: float) -> None:
+        """Close what has taken too long."""
+        settings = self._desk.settings
+        waited_s = now_s - self._since_s
+        if self._paused_since_s is not None and now_s - self._paused_since_s > settings.slow_reader_timeout_s:
+            self._desk.refused(Refusal(408, "the answer was not read", reason="slow_reader"))
+            self.abort()
+        elif self.stage is Stage.LINGERING:
+            if waited_s > LINGER_S and self._paused_since_s is None:
+                self.abort()
+        elif self.stage is Stage.BODY:
+            self._sweep_body(waited_s, settings.min_body_bytes_per_s)
+        elif self.stage is Stage.HEAD and self._buffer:
+            if waited_s > settings.header_timeout_s:
+                self._refuse(_too_slow("the request head did not come within the time for it", "slow_head"))
+        elif self.stage is Stage.HEAD and waited_s > (
+            settings.keepalive_s if self._requests else settings.header_timeout_s
+        ):
+            self.abort()
+
+    def _sweep_body(self, waited_s: float, bytes_per_s: int) -> None:
+        body = self._body
+        if body is not None and waited_s > BODY_GRACE_S and body.received < bytes_per_s * waited_s:
+            self._refuse(_too_slow("the request body came too slowly", "slow_body"))
+
+    # ---- requests ----
+
+    def _pump(self) -> None:
+        """Read requests from the buffer until one has to be waited for."""
+        if self._pumping:
+            return  # An answer was given within the loop below, which goes on by itself.
+        self._pumping = True
+        try:
+            while self._buffer and self._paused_since_s is None:
+                if self.stage is Stage.BODY:
+                    self._read_body()
+                elif self.stage is not Stage.HEAD or not self._read_head():
+                    return
+        except Refusal as refusal:
+            self._refuse(refusal)
+        finally:
+            self._pumping = False
+
+    def _read_head(self) -> bool:
+        """Take a head from the buffer; False when it is not whole yet."""
+        settings = self._desk.settings
+        buffer = self._buffer
+        end = buffer.find(b"\r\n\r\n") + 4
+        if end < 4:
+            gate.check_partial(buffer, settings.max_header_bytes)
+            return False
+        head = gate.read_head(
+            buffer if end == len(buffer) else buffer[:end],
+            max_bytes=settings.max_header_bytes,
+            max_fields=settings.max_header_fields,
+        )
+        self._requests += 1
+        self._head = head
+        self._buffer = buffer[end:]
+        try:
+            self._desk.check(head)
+        except Refusal as refusal:
+            if head.length != 0:
+                raise
+            # Without a body it is known where the next request begins.
+            self._head = None
+            self._desk.refused(refusal)
+            data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=head.keep_alive)
+            self.answer(data, keep_alive=head.keep_alive)
+            return True
+        length = head.length
+        self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
+        self.stage = Stage.BODY
+        self._since_s = self._loop.time()
+        if head.expects is not None and not self._buffer and not self._body.done:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if self._body.done:
+            self._read_body()
+        return True
+
+    def _read_body(self) -> None:
+        """Take body bytes from the buffer, and hand the request over when it is whole."""
+        body, head = self._body, self._head
+        assert body is not None
+        assert head is not None
+        self._buffer = body.feed(self._buffer)
+        if not body.done:
+            return
+        self._head = self._body = None
+        self.stage = Stage.WAITING
+        self._desk.take(self, head, body.whole())
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Turn a request away and close: where the next would begin is not known."""
+        self._desk.refused(refusal)
+        head = self._head
+        request_id = b"" if head is None else head.request_id or b""
+        if not self._transport.is_closing() and self.stage is not Stage.LINGERING:
+            self._transport.write(refusal_answer(refusal, request_id=request_id, keep_alive=False))
+        self.close()
+
+    def _leave(self) -> None:
+        call, self.call = self.call, None
+        self.stage = Stage.LINGERING
+        self._buffer = b""
+        if call is not None:
+            self._desk.gone(call)
+
+
+def _too_slow(message: str, reason: str) -> Refusal:
+    return Refusal(408, message, reason=reason, code="request_timeout")

@@ -1,0 +1,254 @@
+"""The front desk: judges a request by its head, answers what needs no engine, and enters the rest.
+
+Nothing here waits. A request that is well-formed, authenticated and within its limits becomes a
+``Call`` and one ``RequestArrived``; everything else is answered on the spot.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tidegate.config.settings import Client, GatewaySettings
+from tidegate.core.events import RequestArrived
+from tidegate.core.types import ModelId, RequestId
+from tidegate.gateway import routes
+from tidegate.gateway.auth import Keys
+from tidegate.gateway.body import Asked, read_json
+from tidegate.gateway.call import Call
+from tidegate.gateway.client import ClientConnection
+from tidegate.gateway.errors import STATUS_LINE, Refusal, invalid, refusal_answer, too_large, unauthorised
+from tidegate.gateway.gate import Head
+from tidegate.gateway.meters import Meters
+from tidegate.gateway.multipart import boundary_of, read_form
+from tidegate.gateway.porter import Porter
+from tidegate.gateway.routes import Form, Page, Relay
+
+BYTES_PER_TOKEN = 4
+"""English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
+
+TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
+TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
+CONNECTIONS_TOLD = 256
+"""Connections above the bound that are still told why; beyond that they are closed unheard."""
+
+
+class FrontDesk:
+    """Where every request is first seen."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        porter: Porter,
+        meters: Meters,
+        models: Callable[[], Sequence[str]],
+        metrics_page: Callable[[], bytes],
+        now_s: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.stopping = False
+        self.clients: set[ClientConnection] = set()
+        self._keys = Keys(settings.keys)
+        self._porter = porter
+        self._meters = meters
+        self._models = models
+        self._metrics_page = metrics_page
+        self._now_s = now_s
+        self._started_s = int(now_s())
+        # A start's own prefix keeps ids of two starts, and of two gateways, apart in their journals.
+        self._id_prefix = f"req-{secrets.token_hex(4)}-"
+        self._numbers = itertools.count(1)
+
+    def __repr__(self) -> str:
+        return f"<FrontDesk clients={len(self.clients)} stopping={self.stopping}>"
+
+    def configure(self, settings: GatewaySettings) -> None:
+        """New limits and keys, for what is judged from here on."""
+        self.settings = settings
+        self._keys = Keys(settings.keys)
+
+    # ---- what connections ask of the desk ----
+
+    def arrived(self, client: ClientConnection) -> bool:
+        self.clients.add(client)
+        if len(self.clients) > self.settings.max_connections + CONNECTIONS_TOLD:
+            client.abort()
+        return len(self.clients) <= self.settings.max_connections
+
+    def left(self, client: ClientConnection) -> None:
+        self.clients.discard(client)
+
+    def gone(self, call: Call) -> None:
+        self._porter.gone(call)
+
+    def refused(self, refusal: Refusal) -> None:
+        self._meters.refused(refusal.outcome, refusal.reason)
+
+    def check(self, head: Head) -> None:
+        """What the head alone rules out: path, method, key, size, media type."""
+        found = routes.find(head.method, head.path)
+        if found is None or (isinstance(found, Page) and found.is_open):
+            return
+        if self._client_of(head) is None:
+            raise unauthorised()
+        if isinstance(found, Relay):
+            limit = self.settings.max_body_bytes
+            if head.length is not None and head.length > limit:
+                raise too_large(limit)
+            _check_media(head, found)
+
+    def take(self, client: ClientConnection, head: Head, body: bytes) -> None:
+        """Answer a whole request, or enter it."""
+        found = routes.find(head.method, head.path)
+        if isinstance(found, Relay):
+            try:
+                self._enter(client, head, found, body)
+            except Refusal as refusal:
+                self.refused(refusal)
+                keep_alive = head.keep_alive and client.may_keep_alive
+                answer = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
+                client.answer(answer, keep_alive=keep_alive)
+        elif found is None:
+            allow = routes.allowed(head.path) or ""
+            self._reply(client, head, 204, b"", b"allow: %b\r\n" % allow.encode())
+        else:
+            self._show(client, head, found)
+
+    # ---- requests for engines ----
+
+    def _enter(self, client: ClientConnection, head: Head, relay: Relay, body: bytes) -> None:
+        asked = _read(head, relay, body)
+        owner_of_key = self._client_of(head)
+        if owner_of_key is None:
+            raise unauthorised()  # The keys were changed while the body came in.
+        deadline_s = self._now_s() + self._timeout_s(head)
+        request_id, echo = self._ids(head)
+        model = ModelId(asked.model)
+        call = Call(
+            client,
+            request_id,
+            echo,
+            relay,
+            model,
+            body,
+            _forward(head, relay),
+            streams=bool(asked.stream),
+            http10=head.http10,
+            keep_alive=head.keep_alive,
+        )
+        client.call = call
+        self._porter.submit(
+            call,
+            RequestArrived(
+                request_id,
+                model,
+                len(body) // BYTES_PER_TOKEN + 1,
+                asked.output_tokens_limit,
+                len(body),
+                deadline_s,
+                owner_of_key.flow,
+                owner_of_key.priority,
+            ),
+        )
+
+    def _client_of(self, head: Head) -> Client | None:
+        return self._keys.client(head.fields.get(b"authorization"))
+
+    def _ids(self, head: Head) -> tuple[RequestId, bytes]:
+        """Ours, unique for the journal, and the one that the client is shown. A client's own id is
+        echoed as it came, and made unique by a number of ours: clients reuse theirs when they retry."""
+        number = next(self._numbers)
+        if head.request_id is None:
+            request_id = self._id_prefix + str(number)
+            return RequestId(request_id), request_id.encode()
+        return RequestId(f"{head.request_id.decode()}/{self._id_prefix[4:]}{number}"), head.request_id
+
+    def _timeout_s(self, head: Head) -> float:
+        limit_s = self.settings.request_timeout_s
+        asked = head.fields.get(b"x-request-timeout-s")
+        if asked is None:
+            return limit_s
+        if not TIMEOUT.fullmatch(asked) or float(asked) <= 0:
+            raise invalid("x-request-timeout-s is not a number of seconds above 0", "x-request-timeout-s")
+        return min(limit_s, float(asked))
+
+    # ---- pages ----
+
+    def _show(self, client: ClientConnection, head: Head, page: Page) -> None:
+        if page is Page.METRICS:
+            text = b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            self._reply(client, head, 200, self._metrics_page(), text)
+        elif page is Page.MODELS:
+            self._reply(client, head, 200, self._model_list())
+        elif page is Page.READY and self.stopping:
+            self._reply(client, head, 503, b'{"status":"stopping"}', b"retry-after: 1\r\n")
+        else:
+            self._reply(
+                client, head, 200, b'{"status":"ok"}' if page is Page.HEALTH else b'{"status":"ready"}'
+            )
+
+    def _model_list(self) -> bytes:
+        """Models at zero replicas are in it: asking for one is what brings it up."""
+        cards = [
+            {"id": model, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
+            for model in self._models()
+        ]
+        return msgspec.json.encode({"object": "list", "data": cards})
+
+    def _reply(
+        self, client: ClientConnection, head: Head, status: int, body: bytes, fields: bytes = b""
+    ) -> None:
+        keep_alive = head.keep_alive and client.may_keep_alive
+        if not fields.startswith(b"content-type"):
+            fields += b"content-type: application/json\r\n" if body else b""
+        if status != 204:
+            fields += b"content-length: %d\r\n" % len(body)
+        if head.request_id is not None:
+            fields += b"x-request-id: %b\r\n" % head.request_id
+        if not keep_alive:
+            fields += b"connection: close\r\n"
+        shown = b"" if head.method == "HEAD" else body
+        client.answer(b"%b%b\r\n%b" % (STATUS_LINE[status], fields, shown), keep_alive=keep_alive)
+
+
+def _check_media(head: Head, relay: Relay) -> None:
+    """The body's media type. Asking for exactly ours also keeps web pages out: a browser sends such a
+    request to a gateway on the user's own machine only after a permission that we never give."""
+    coding = head.fields.get(b"content-encoding", b"identity")
+    media = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if coding.lower() != b"identity" or media != relay.form.value.encode():
+        wanted = f"{relay.form.value}, not compressed"
+        raise Refusal(415, f"{relay.path} takes {wanted}", reason="media_type", code="unsupported_media_type")
+    if relay.form is Form.MULTIPART and boundary_of(head.fields[b"content-type"]) is None:
+        raise Refusal(
+            415,
+            "the form's boundary is missing or malformed",
+            reason="media_type",
+            code="unsupported_media_type",
+        )
+
+
+def _read(head: Head, relay: Relay, body: bytes) -> Asked:
+    if relay.form is Form.JSON:
+        return read_json(body)
+    boundary = boundary_of(head.fields[b"content-type"])
+    assert boundary is not None
+    return read_form(body, boundary)
+
+
+def _forward(head: Head, relay: Relay) -> bytes:
+    """The few headers that an engine gets to see, as lines. The key is not among them."""
+    fields = head.fields
+    if relay.form is Form.JSON:
+        lines = b"content-type: application/json\r\n"
+    else:
+        lines = b"content-type: %b\r\n" % fields[b"content-type"]
+    for name in (b"accept", b"traceparent", b"tracestate"):
+        value = fields.get(name)
+        if value is not None and TRACE_FIELD.fullmatch(value):
+            lines += b"%b: %b\r\n" % (name, value)
+    return lines

@@ -1,0 +1,207 @@
+"""What the gateway counts, and its page for Prometheus.
+
+Counting is on the path of every request and every streamed event, so a histogram is a list of plain
+integers: an observation costs a bisection and an addition, a sixth of prometheus_client's own. A
+label is a configured model's name, an outcome or a reason of ours; whatever else a client writes is
+counted as "other", so no client can add a series.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from tidegate.core.effects import Record
+from tidegate.core.outcomes import Outcome
+
+OTHER = "other"
+
+WAIT_BUCKETS_S = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+)
+GAP_BUCKETS_S = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.02,
+    0.03,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+    60.0,
+)
+
+
+class Histogram:
+    """Observations in fixed buckets."""
+
+    __slots__ = ("_bounds", "_counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count one value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts)
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Cumulative counts by upper bound, as Prometheus wants them."""
+        running, rows = 0, []
+        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
+            running += count
+            rows.append((bound, float(running)))
+        return rows
+
+
+class ModelMeters:
+    """One model's counts."""
+
+    __slots__ = ("e2e_s", "outcomes", "output_tokens", "prompt_tokens", "queue_s", "ttft_s")
+
+    def __init__(self) -> None:
+        self.outcomes: dict[Outcome, int] = {}
+        self.ttft_s = Histogram(WAIT_BUCKETS_S)
+        self.e2e_s = Histogram(WAIT_BUCKETS_S)
+        self.queue_s = Histogram(WAIT_BUCKETS_S)
+        self.prompt_tokens = 0
+        self.output_tokens = 0
+
+
+class Meters(Collector):
+    """All counts of one gateway. ``record`` takes every request's one ledger entry."""
+
+    def __init__(self, models: Callable[[], Collection[str]]) -> None:
+        self._known = models
+        self._models: dict[str, ModelMeters] = {}
+        self._refusals: dict[str, int] = {}
+        self.gap = Histogram(GAP_BUCKETS_S)
+        """Between two reads of a stream, over all models."""
+        self.open_connections: Callable[[], int] = int
+        self.open_requests: Callable[[], int] = int
+        self.upstream_connections: Callable[[], int] = int
+
+    def __repr__(self) -> str:
+        return f"<Meters models={len(self._models)} refusals={sum(self._refusals.values())}>"
+
+    def record(self, record: Record) -> None:
+        """Count a request that has ended."""
+        of_model = self._models.get(record.model)
+        if of_model is None:
+            of_model = self._open(record.model)
+        outcome = record.outcome
+        of_model.outcomes[outcome] = of_model.outcomes.get(outcome, 0) + 1
+        of_model.queue_s.observe(record.queued_s)
+        if record.ttft_s is not None:
+            of_model.ttft_s.observe(record.ttft_s)
+        if outcome is Outcome.COMPLETED:
+            of_model.e2e_s.observe(record.e2e_s)
+            of_model.prompt_tokens += record.prompt_tokens
+            of_model.output_tokens += record.output_tokens or 0
+
+    def refused(self, outcome: Outcome, reason: str) -> None:
+        """Count a request that the dispatcher never heard of, or a client that was cut off."""
+        self._refusals[reason] = self._refusals.get(reason, 0) + 1
+        outcomes = self._of_others().outcomes
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+
+    def refusals(self, reason: str) -> int:
+        """How often this reason was given."""
+        return self._refusals.get(reason, 0)
+
+    def requests(self, model: str, outcome: Outcome) -> int:
+        """How many requests of this model ended so."""
+        meters = self._models.get(model)
+        return 0 if meters is None else meters.outcomes.get(outcome, 0)
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
+        """The page, read by a registry."""
+        yield from self._counters()
+        yield from self._histograms()
+        for name, text, read in (
+            ("tidegate_open_connections", "Connections of clients.", self.open_connections),
+            ("tidegate_open_requests", "Requests accepted and not ended.", self.open_requests),
+            ("tidegate_upstream_connections", "Connections to engines.", self.upstream_connections),
+        ):
+            yield GaugeMetricFamily(name, text, value=read())
+
+    def _counters(self) -> Iterator[CounterMetricFamily]:
+        requests = CounterMetricFamily(
+            "tidegate_requests", "Requests by how they ended.", labels=("model", "outcome")
+        )
+        prompt = CounterMetricFamily(
+            "tidegate_prompt_tokens", "Prompt tokens of completed requests.", labels=("model",)
+        )
+        output = CounterMetricFamily(
+            "tidegate_output_tokens", "Output tokens of completed requests.", labels=("model",)
+        )
+        for model, meters in self._models.items():
+            for outcome, count in meters.outcomes.items():
+                requests.add_metric((model, outcome.value), count)
+            prompt.add_metric((model,), meters.prompt_tokens)
+            output.add_metric((model,), meters.output_tokens)
+        refusals = CounterMetricFamily(
+            "tidegate_refusals", "Requests turned away at the door and clients cut off.", labels=("reason",)
+        )
+        for reason, count in self._refusals.items():
+            refusals.add_metric((reason,), count)
+        yield from (requests, prompt, output, refusals)
+
+    def _histograms(self) -> Iterator[HistogramMetricFamily]:
+        ttft = HistogramMetricFamily(
+            "tidegate_ttft_seconds", "Arrival to first byte passed on.", labels=("model",)
+        )
+        e2e = HistogramMetricFamily(
+            "tidegate_e2e_seconds", "Arrival to last byte passed on.", labels=("model",)
+        )
+        queue = HistogramMetricFamily(
+            "tidegate_queue_wait_seconds", "Arrival to being sent to an engine.", labels=("model",)
+        )
+        for model, meters in self._models.items():
+            ttft.add_metric((model,), meters.ttft_s.buckets(), meters.ttft_s.total)
+            e2e.add_metric((model,), meters.e2e_s.buckets(), meters.e2e_s.total)
+            queue.add_metric((model,), meters.queue_s.buckets(), meters.queue_s.total)
+        yield from (ttft, e2e, queue)
+        yield HistogramMetricFamily(
+            "tidegate_stream_gap_seconds",
+            "Between two reads of one stream.",
+            buckets=self.gap.buckets(),
+            sum_value=self.gap.total,
+        )
+
+    def _open(self, model: str) -> ModelMeters:
+        return self._models.setdefault(model, ModelMeters()) if model in self._known() else self._of_others()
+
+    def _of_others(self) -> ModelMeters:
+        return self._models.setdefault(OTHER, ModelMeters())

@@ -1,0 +1,142 @@
+"""The gateway as a whole: a listening socket, the front desk, the porter, and one sweep for all times."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tidegate.adapters.base import Manners
+from tidegate.config.settings import GatewaySettings
+from tidegate.gateway.client import ClientConnection
+from tidegate.gateway.desk import FrontDesk
+from tidegate.gateway.meters import Meters
+from tidegate.gateway.porter import Porter, Rewrite
+from tidegate.runtime.dispatching import Carrier, DispatchOwner
+
+SWEEP_S = 0.25
+"""How often all times are looked at together. A timer for each request would cost more than the whole
+sweep: 0.2 ms over 500 streams."""
+CLIENTS_EVERY = 4
+"""Clients' times are in seconds and there may be 10,000 of them (2 ms): every fourth sweep will do."""
+
+BACKLOG = 4096
+
+
+def _unchanged(_engine: str, _model: str, body: bytes) -> bytes:
+    return body
+
+
+class Gateway:
+    """Accepts clients' requests and streams engines' answers, as the dispatcher decides.
+
+    ``meters.record`` is to be called with every ``Record``; the gateway sees no records itself.
+    """
+
+    def __init__(
+        self,
+        owner: DispatchOwner,
+        settings: GatewaySettings,
+        *,
+        models: Callable[[], Sequence[str]],
+        manners: Callable[[str], Manners],
+        rewrite: Rewrite = _unchanged,
+        meters: Meters | None = None,
+        metrics_page: Callable[[], bytes] | None = None,
+    ) -> None:
+        self.meters = Meters(models) if meters is None else meters
+        self._settings = settings
+        self._owner = owner
+        self._porter = Porter(owner, settings, manners, rewrite, self.meters)
+        self._desk = FrontDesk(
+            settings, self._porter, self.meters, models, metrics_page or self._own_page(), owner.now_s
+        )
+        self.meters.open_connections = lambda: len(self._desk.clients)
+        self.meters.open_requests = lambda: owner.open_requests
+        self.meters.upstream_connections = lambda: len(self._porter.pool.open)
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._sweeps = 0
+        owner.attach(self._porter)
+
+    def __repr__(self) -> str:
+        return f"<Gateway {self._desk!r} {self._porter!r}>"
+
+    @property
+    def carrier(self) -> Carrier:
+        """Who carries out the dispatcher's orders; attached to the owner already."""
+        return self._porter
+
+    @property
+    def open_connections(self) -> int:
+        """Of clients."""
+        return len(self._desk.clients)
+
+    @property
+    def open_calls(self) -> int:
+        """Requests handed to the dispatcher and not ended."""
+        return self._porter.open_calls
+
+    @property
+    def upstream_connections(self) -> int:
+        """To engines, at work or at rest."""
+        return len(self._porter.pool.open)
+
+    async def start(self) -> tuple[str, int]:
+        """Accept connections; returns the address, with the port that was given for port 0."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: ClientConnection(self._desk, loop),
+            self._settings.host,
+            self._settings.port,
+            backlog=BACKLOG,
+        )
+        self._timer = loop.call_later(SWEEP_S, self._sweep)
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
+
+    def configure(self, settings: GatewaySettings) -> None:
+        """New limits and keys at once. The address is that of the start."""
+        self._settings = settings
+        self._porter.settings = settings
+        self._desk.configure(settings)
+
+    def begin_stop(self) -> None:
+        """Accept nothing new. Each connection closes when its current answer is complete."""
+        self._desk.stopping = True
+        if self._server is not None:
+            self._server.close()
+        for client in list(self._desk.clients):
+            if client.is_idle:
+                client.close()
+
+    async def close(self) -> None:
+        """Close everything, whatever is under way."""
+        self.begin_stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._porter.close()
+        for client in list(self._desk.clients):
+            client.call = None
+            client.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+        # The transports report their end in a turn of the loop of their own.
+        while self._desk.clients or self._porter.pool.open:
+            await asyncio.sleep(0)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SWEEP_S, self._sweep)
+        now_s = loop.time()
+        self._porter.sweep(now_s)
+        self._sweeps += 1
+        if self._sweeps % CLIENTS_EVERY == 0:
+            for client in list(self._desk.clients):
+                client.sweep(now_s)
+
+    def _own_page(self) -> Callable[[], bytes]:
+        registry = CollectorRegistry()
+        registry.register(self.meters)
+        return lambda: generate_latest(registry)

@@ -1,0 +1,383 @@
+"""One connection to an engine, and the answer that is coming in on it.
+
+Reading an answer has two sides. What passes on to the client is decided first (``framing``): bytes
+as they came, up to where an error event could still follow. What is learned from it is read in
+passing: whether the engine broke off and calls it finished, when events came, and from the last
+bytes the usage. JSON that is not streamed is held until it is whole, since half of it is of no use
+to a client, and as long as nothing was passed on another replica may still be tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import monotonic
+from typing import Protocol, cast
+
+from tidegate.adapters.base import Manners
+from tidegate.core.events import Failure
+from tidegate.core.types import Route
+from tidegate.gateway.answer import HEAD_MAX, AnswerHead, read_head
+from tidegate.gateway.call import Call
+from tidegate.gateway.framing import EVENT_ENDS, LAST_CHUNK, Malformed, chunk, dechunk
+from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
+
+JSON_HELD_MAX = 1024 * 1024
+"""A larger answer (a batch of embeddings) is passed on as it comes."""
+JOIN_MAX = 64 * 1024
+"""Up to here joining head and body costs less than the second system call."""
+ERROR_MARKS = (b'data: {"error":', b'data:{"error":', b"event: error\n")
+"""How engines say inside a stream that it failed. The client gets our error event in its place."""
+TAIL_READS = 4
+"""Usage, end mark and last chunk may each come in a read of their own."""
+
+PASSED_ON = frozenset({501})
+"""Of the statuses above 499: the engine cannot do this at all, and neither can its peers."""
+NOT_THE_CLIENTS_FAULT = frozenset({401, 403, 407})
+"""Of the statuses below 500: the engine does not know *us*."""
+
+
+class Attendant(Protocol):
+    """Who is told what becomes of an attempt: the gateway."""
+
+    def first_byte(self, call: Call) -> None:
+        """The first bytes have been passed on and more are to come."""
+
+    def answered(self, call: Call, status: int, usage: Usage) -> None:
+        """The answer is complete and was passed on."""
+
+    def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
+        """The attempt is over; nothing is attached to the call any more."""
+
+    def redial(self, call: Call) -> None:
+        """A pooled connection was dead before it was used: the same attempt, on a fresh one."""
+
+    def gap(self, seconds: float) -> None:
+        """Time between two reads of one stream."""
+
+    def at_rest(self, connection: UpstreamConnection) -> None:
+        """The connection may carry another request."""
+
+    def connected(self, connection: UpstreamConnection) -> None:
+        """The connection is open."""
+
+    def lost(self, connection: UpstreamConnection) -> None:
+        """The connection is closed."""
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """A keep-alive connection to one replica; carries one call at a time."""
+
+    __slots__ = (
+        "_answer",
+        "_attendant",
+        "_events",
+        "_head",
+        "_held",
+        "_held_bytes",
+        "_last_out_s",
+        "_loop",
+        "_marks",
+        "_paused",
+        "_reused",
+        "_tail",
+        "_transport",
+        "_unread",
+        "call",
+        "last_byte_s",
+        "manners",
+        "resting_since_s",
+        "route",
+    )
+
+    def __init__(
+        self, attendant: Attendant, route: Route, manners: Manners, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._attendant = attendant
+        self._loop = loop
+        self.route = route
+        self.manners = manners
+        self.call: Call | None = None
+        self.resting_since_s = loop.time()
+        self.last_byte_s = 0.0
+        self._marks = manners.abort_marks + ERROR_MARKS
+        self._paused = False
+        self._reused = False
+        self._transport: asyncio.Transport
+        self._reset()
+
+    def __repr__(self) -> str:
+        return (
+            f"<UpstreamConnection {self.route.replica_id} call={self.call is not None} reused={self._reused}>"
+        )
+
+    def _reset(self) -> None:
+        self._unread = True
+        self._head = b""
+        self._answer: AnswerHead | None = None
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
+        self._events = 0
+        self._last_out_s = 0.0
+
+    # ---- orders ----
+
+    def begin(self, call: Call, head: bytes, body: bytes) -> None:
+        """Send a request."""
+        self._reused = self._answer is not None
+        if self._reused:
+            self._reset()
+        self.call = call
+        call.upstream = self
+        self.last_byte_s = self._loop.time()
+        if len(body) <= JOIN_MAX:
+            self._transport.write(head + body)
+        else:
+            self._transport.write(head)
+            self._transport.write(body)
+
+    def pause(self) -> None:
+        """Read no further: the client is slower than the engine."""
+        self._paused = True
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on. The engine is not to blame for the silence in between."""
+        if self._paused:
+            self._paused = False
+            self.last_byte_s = self._loop.time()
+            self._transport.resume_reading()
+
+    def drop(self) -> None:
+        """Close at once and tell nobody; the engine sees that no one waits."""
+        if self.call is not None:
+            self.call.upstream = None
+            self.call = None
+        self._transport.abort()
+
+    def fail(self, failure: Failure, status: int | None = None) -> None:
+        """The attempt is over. The connection is not used again after anything irregular."""
+        call = self.call
+        assert call is not None
+        self.drop()
+        self._attendant.attempt_failed(call, failure, status)
+
+    def silent_for_s(self, now_s: float) -> float:
+        """How long nothing has come, not counting what the client's slowness explains."""
+        return 0.0 if self._paused else now_s - self.last_byte_s
+
+    def has_said_all(self) -> bool:
+        """The stream's end mark has been passed on; what is missing is the framing's end."""
+        call = self.call
+        if call is None or not call.events_began or call.relay.final is None:
+            return False
+        return call.relay.final.search(b"".join(self._tail)) is not None
+
+    def usage(self) -> Usage:
+        """What the answer has said about tokens; a stream without usage is counted by its events."""
+        call, answer = self.call, self._answer
+        if call is None or answer is None or answer.status != 200:
+            return NOT_SAID
+        usage = usage_in(b"".join(self._tail))
+        if usage.output_tokens is None and answer.is_stream:
+            counted = max(0, self._events - call.relay.idle_events)
+            return Usage(usage.prompt_tokens, usage.cached_tokens, counted)
+        return usage
+
+    # ---- what the transport calls ----
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not of that class.
+        self._attendant.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        call = self.call
+        if call is None:
+            self._transport.abort()  # Nobody asked.
+            return
+        self.last_byte_s = self._loop.time()
+        self._unread = False
+        try:
+            if self._answer is None:
+                rest = self._read_head(data)
+                if rest is None:
+                    return
+                data = rest
+            answer = self._answer
+            assert answer is not None
+            out = answer.flow.feed(data) if data else b""
+        except Malformed:
+            self.fail(Failure.MALFORMED)
+            return
+        if answer.is_stream:
+            self._pass_events(call, answer, out)
+        else:
+            self._pass_bytes(call, answer, out)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._attendant.lost(self)
+        call = self.call
+        if call is None:
+            return
+        answer = self._answer
+        if answer is not None and exc is None:
+            out = answer.flow.at_eof()
+            if out is not None and not answer.is_stream and self._looks_whole(answer, out):
+                self._pass_bytes(call, answer, out)
+                return
+            if out is not None and answer.is_stream:
+                self._pass_events(call, answer, out)
+                return
+        if self.has_said_all():
+            self._complete(call, LAST_CHUNK)
+        elif self._reused and self._unread and not call.redialled:
+            self.call = call.upstream = None
+            call.redialled = True
+            self._attendant.redial(call)
+        else:
+            self.fail(Failure.CUT)
+
+    # ---- the head ----
+
+    def _read_head(self, data: bytes) -> bytes | None:
+        """The bytes after the head, once it is whole and promises an answer to pass on."""
+        raw = self._head + data
+        end = raw.find(b"\r\n\r\n") + 4
+        if end < 4:
+            if len(raw) > HEAD_MAX:
+                message = "the head does not end"
+                raise Malformed(message)
+            self._head = raw
+            return None
+        head, rest = read_head(raw[:end]), raw[end:]
+        self._head = b""
+        if head.status < 200:
+            if head.status == 101:
+                message = "a switch of protocols was not asked for"
+                raise Malformed(message)
+            return self._read_head(rest) if rest else None
+        failure = self._judge(head.status)
+        if failure is not None:
+            self.fail(failure, head.status)
+            return None
+        self._answer = head
+        return rest if rest or head.flow.ended else None
+
+    def _judge(self, status: int) -> Failure | None:
+        """Whether this status means that the attempt failed rather than that the client erred."""
+        if status in self.manners.busy_statuses:
+            return Failure.BUSY
+        if status in self.manners.failed_statuses or 300 <= status < 400 or status in NOT_THE_CLIENTS_FAULT:
+            return Failure.ERROR
+        return Failure.ERROR if status >= 500 and status not in PASSED_ON else None
+
+    # ---- the body ----
+
+    def _pass_events(self, call: Call, answer: AnswerHead, out: bytes) -> None:
+        """Pass whole events on, after a look for the marks of an answer that broke off."""
+        if out:
+            searched = dechunk(out) if answer.flow.spans else out
+            for mark in self._marks:
+                if mark in searched:
+                    self._break_off(call, out, mark)
+                    return
+            self._tail.append(out)
+            self._events += out.count(b"\n\n") or 1
+        if answer.flow.ended:
+            final = call.relay.final
+            if final is not None and final.search(b"".join(self._tail)) is None:
+                self._break_off(call, out, None)
+            else:
+                self._complete(call, out + LAST_CHUNK)
+        elif out:
+            if call.began:
+                now_s = monotonic()
+                self._attendant.gap(now_s - self._last_out_s)
+                self._last_out_s = now_s
+                call.client.write(dechunk(out) if call.http10 else out)
+            else:
+                self._last_out_s = monotonic()
+                self._begin_answer(call, answer, out)
+
+    def _break_off(self, call: Call, out: bytes, mark: bytes | None) -> None:
+        """The engine ended early. Events before the one that shows it belong to the client; when
+        nothing was passed on yet they are kept, so another replica may be tried."""
+        if call.began and out:
+            plain = dechunk(out)
+            good = _last_event_end(plain if mark is None else plain[: plain.find(mark)])
+            call.client.write(plain[:good] if call.http10 else chunk(plain[:good]))
+        self.fail(Failure.ABORTED)
+
+    def _pass_bytes(self, call: Call, answer: AnswerHead, out: bytes) -> None:
+        """Pass an answer on that is no stream of events."""
+        ended = answer.flow.ended
+        if answer.is_json:
+            self._held.append(out)
+            self._held_bytes += len(out)
+            if not ended and self._held_bytes <= JSON_HELD_MAX:
+                return
+            out = self._held[0] if len(self._held) == 1 else b"".join(self._held)
+            self._held = []
+            if ended and any(mark in out for mark in self.manners.abort_marks):
+                self.fail(Failure.ABORTED)
+                return
+        if out:
+            self._tail.append(out)
+        if ended:
+            self._complete(call, out + LAST_CHUNK if answer.flow.chunked else out)
+        elif call.began:
+            call.client.write(dechunk(out) if call.http10 and answer.flow.chunked else out)
+        elif out:
+            self._begin_answer(call, answer, out)
+
+    def _looks_whole(self, answer: AnswerHead, out: bytes) -> bool:
+        """An answer that ends with its connection cannot say whether that was meant. JSON can."""
+        if not answer.is_json:
+            return True
+        return dechunk(b"".join((*self._held, out))).rstrip().endswith((b"}", b"]"))
+
+    def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
+        """The first bytes go out; from here on nothing can be taken back."""
+        if call.http10 and answer.flow.chunked:
+            out = dechunk(out)
+        call.began = True
+        call.events_began = answer.is_stream
+        call.body = b""
+        call.client.write(self._client_head(call, answer) + out)
+        self._attendant.first_byte(call)
+
+    def _complete(self, call: Call, out: bytes) -> None:
+        """The last bytes go out."""
+        answer = self._answer
+        assert answer is not None
+        if call.http10 and answer.flow.chunked:
+            out = dechunk(out[: -len(LAST_CHUNK)])
+        if call.began:
+            call.client.write(out)
+        else:
+            call.client.write(self._client_head(call, answer) + out)
+        usage = self.usage()
+        self.call = call.upstream = None
+        self._rest(answer)
+        self._attendant.answered(call, answer.status, usage)
+
+    def _client_head(self, call: Call, answer: AnswerHead) -> bytes:
+        call.keep_alive = call.keep_alive and call.client.may_keep_alive
+        return answer.for_client(call.echo, http10=call.http10, keep_alive=call.keep_alive)
+
+    def _rest(self, answer: AnswerHead) -> None:
+        """Keep the connection for another request, or close it when its state is in any doubt."""
+        transport = self._transport
+        clean = answer.keep_alive and answer.flow.ended and not answer.flow.surplus
+        if not clean or transport.is_closing() or transport.get_write_buffer_size():
+            transport.abort()
+            return
+        self.resume()
+        self.resting_since_s = self._loop.time()
+        self._attendant.at_rest(self)
+
+
+def _last_event_end(plain: bytes) -> int:
+    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)
