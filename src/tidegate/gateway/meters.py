@@ -145,6 +145,14 @@ class Meters(Collector):
         meters = self._models.get(model)
         return 0 if meters is None else meters.outcomes.get(outcome, 0)
 
+    def outcomes(self) -> dict[str, int]:
+        """How often each way of ending came, over all models."""
+        counts: dict[str, int] = {}
+        for meters in self._models.values():
+            for outcome, count in meters.outcomes.items():
+                counts[outcome.value] = counts.get(outcome.value, 0) + count
+        return counts
+
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily]:
         """The page, read by a registry."""
         yield from self._counters()

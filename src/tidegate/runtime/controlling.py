@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tidegate.backends.base import Fleet, FleetEvent
 from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
 from tidegate.core.events import DemandReported, ReplicaSeen
-from tidegate.core.fleet import FleetController
+from tidegate.core.fleet import FleetController, FleetView
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, RouteTable
 from tidegate.runtime.clock import Clock
@@ -44,7 +44,7 @@ class ControlOwner:
     ) -> None:
         self._controller = controller
         self._clock = clock
-        self._fleets = dict(fleets)
+        self._fleets = fleets
         self._model_of: dict[ReplicaId, ModelId] = {}
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self._turns = Turns(
@@ -77,7 +77,7 @@ class ControlOwner:
                 pass
         self.handle(event)
 
-    def view(self) -> object:
+    def view(self) -> FleetView:
         """The fleet as the controller knows it."""
         return self._controller.state(self._clock.now_s())
 
@@ -87,11 +87,11 @@ class ControlOwner:
 
     def _launch(self, order: Launch) -> None:
         self._model_of[order.replica_id] = order.model
-        log.info("launch %s: %s", order.replica_id, order.because)
+        log.debug("launch %s: %s", order.replica_id, order.because)
         self._fleets[order.model].launch(order)
 
     def _stop(self, order: Stop) -> None:
-        log.info("stop %s: %s", order.replica_id, order.because)
+        log.debug("stop %s: %s", order.replica_id, order.because)
         for fleet in dict.fromkeys(self._fleets.values()):
             fleet.stop(order)
 

@@ -130,7 +130,7 @@ def replay(files: list[Path]) -> Replayed:
         kind = _EVENT_TYPES.get(name)
         if kind is None:
             raise JournalError(f"{source}: there is no event {name!r}")
-        event = msgspec.json.decode(raw, type=kind)
+        event: object = msgspec.json.decode(raw, type=kind)
         effects = brain.on(event, turn.t)
         recorded = bytes(turn.effects)
         replayed = msgspec.json.encode(line(turn.brain, turn.t, event, effects)["effects"])

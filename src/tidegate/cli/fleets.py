@@ -1,0 +1,89 @@
+"""Which backend runs which model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.base import Fleet, FleetEvent
+from tidegate.backends.local.devices import Gpu
+from tidegate.backends.local.fleet import LocalFleet
+from tidegate.backends.local.model import LocalModel
+from tidegate.backends.static import StaticFleet, StaticModel
+from tidegate.config.settings import ModelSettings, Settings
+from tidegate.core.types import ModelId
+
+
+class Fleets:
+    """The backends of one policy: engines started here, and engines that someone else runs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._local = LocalFleet(
+            _local_models(settings),
+            state_dir=settings.state_dir,
+            gpus=[Gpu(index) for index in settings.gpus],
+        )
+        self._static = StaticFleet(_static_models(settings))
+        self.by_model: dict[ModelId, Fleet] = {}
+        self._assign(settings)
+
+    async def open(self, report: Callable[[FleetEvent], None]) -> None:
+        """Adopt what a former run left, then accept orders.
+
+        Raises:
+            FleetInUse: another controller holds this fleet.
+        """
+        await self._local.open(report)
+        await self._static.open(report)
+
+    def configure(self, settings: Settings) -> None:
+        """Take over a new policy; replicas that run are left as they are."""
+        self._local.configure(_local_models(settings))
+        self._static.configure(_static_models(settings))
+        self._assign(settings)
+
+    async def close(self) -> None:
+        """End every replica that was started here and let go of the rest."""
+        await self._static.close()
+        await self._local.close()
+
+    def _assign(self, settings: Settings) -> None:
+        # Updated in place: whoever holds the mapping sees the new policy. A model that is gone stays
+        # known until its last replica has been stopped.
+        self.by_model.update(
+            {name: self._static if model.static else self._local for name, model in settings.models.items()}
+        )
+
+
+def _local_models(settings: Settings) -> list[LocalModel]:
+    return [_local(model) for model in settings.models.values() if not model.static]
+
+
+def _local(model: ModelSettings) -> LocalModel:
+    if model.spec is None:
+        raise ValueError(f"model {model.model} has neither weights nor static addresses")
+    return LocalModel(
+        model=model.model,
+        adapter=ADAPTERS[model.fleet.engine],
+        spec=model.spec,
+        gpus_per_replica=model.gpus_per_replica,
+        memory_bytes=model.memory_bytes,
+        cores_per_replica=0 if model.gpus_per_replica else model.spec.threads,
+        start_deadline_s=model.fleet.start_deadline_s,
+        stop_grace_s=model.stop_grace_s,
+    )
+
+
+def _static_models(settings: Settings) -> list[StaticModel]:
+    return [
+        StaticModel(
+            model=model.model,
+            adapter=ADAPTERS[model.fleet.engine],
+            addresses=model.static,
+            spec=model.spec or EngineSpec(model.model, weights="", slots=model.fleet.slots),
+            start_deadline_s=model.fleet.start_deadline_s,
+        )
+        for model in settings.models.values()
+        if model.static
+    ]

@@ -1,0 +1,71 @@
+"""The commands and what their exit codes mean: 0 done, 1 the job failed, 2 wrong usage or policy
+file, 130 interrupted.
+
+Each command imports what it needs when it runs: ``tidegate --help`` should not wait for an event loop.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from tidegate import __version__
+from tidegate.cli.replaying import replay_command
+from tidegate.cli.serving import serve_command
+
+INTERRUPTED = 130
+WRONG_USAGE = 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="tidegate")
+def cli() -> None:
+    """Keeps the right number of LLM replicas running for the tokens that arrive."""
+
+
+cli.add_command(serve_command)
+cli.add_command(replay_command)
+
+
+@cli.group()
+def config() -> None:
+    """Look at policy files."""
+
+
+@config.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def check(file: Path) -> None:
+    """Report every mistake in a policy file at once."""
+    from tidegate.config import load
+
+    settings = load(file)
+    for warning in settings.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    count = len(settings.models)
+    click.echo(f"{file}: no mistakes, {count} model{'' if count == 1 else 's'}")
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of policy files, for editors."""
+    from tidegate.config import json_schema
+
+    click.echo(json_schema())
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    from tidegate.config import PolicyError
+
+    try:
+        sys.exit(cli(standalone_mode=False) or 0)
+    except PolicyError as error:
+        click.echo(str(error), err=True)
+        sys.exit(WRONG_USAGE)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)

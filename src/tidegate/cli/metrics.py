@@ -1,0 +1,64 @@
+"""The fleet's and the journal's numbers for Prometheus, beside the gateway's own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tidegate.core.lifecycle import ENDED, State
+from tidegate.runtime.controlling import ControlOwner
+from tidegate.runtime.journal import FileJournal, NoJournal
+
+
+class FleetMetrics(Collector):
+    """Read from the controller's view at each scrape; it counts nothing itself."""
+
+    def __init__(self, control: ControlOwner, journal: FileJournal | NoJournal) -> None:
+        self._control = control
+        self._journal = journal
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        """The page, read by a registry."""
+        view = self._control.view()
+        desired = GaugeMetricFamily("tidegate_desired_replicas", "Replicas wanted.", labels=("model",))
+        replicas = GaugeMetricFamily("tidegate_replicas", "Replicas by state.", labels=("model", "state"))
+        queued = GaugeMetricFamily("tidegate_queued_requests", "Requests that wait.", labels=("model",))
+        failures = GaugeMetricFamily(
+            "tidegate_failed_starts_in_a_row", "Starts that failed since the last good one.", labels=("model",)
+        )
+        for model in view.models:
+            desired.add_metric((model.model,), model.desired)
+            queued.add_metric((model.model,), model.queued)
+            failures.add_metric((model.model,), model.failures)
+            states = Counter(replica.state for replica in model.replicas)
+            for state in State:
+                if state not in ENDED:
+                    replicas.add_metric((model.model, state.value), states[state])
+        yield from (desired, replicas, queued, failures)
+        yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
+        if isinstance(self._journal, FileJournal):
+            yield from self._of_journal(self._journal)
+
+    @staticmethod
+    def _of_journal(journal: FileJournal) -> Iterator[CounterMetricFamily]:
+        yield CounterMetricFamily("tidegate_journal_turns", "Turns kept.", value=journal.turns_total)
+        yield CounterMetricFamily(
+            "tidegate_journal_dropped_turns", "Turns that could not be written.", value=journal.dropped_total
+        )
+        yield CounterMetricFamily(
+            "tidegate_journal_dropped_segments",
+            "Old segments removed to make room.",
+            value=journal.segments_dropped_total,
+        )
+
+
+def page_of(*collectors: Collector) -> Callable[[], bytes]:
+    """A function that gives the page of all these, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    return lambda: generate_latest(registry)

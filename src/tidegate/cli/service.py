@@ -1,0 +1,237 @@
+"""Everything that ``tidegate serve`` runs, put together: the one place that knows all the parts.
+
+Order of starting: the gateway listens first and holds what comes; then former replicas are adopted;
+only then does the controller get its policy and may launch. Order of stopping: nothing new is
+accepted; what is in flight ends, or is ended at the deadline; then the engines go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tidegate.adapters.base import Manners
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.base import FleetInUse
+from tidegate.cli.fleets import Fleets
+from tidegate.cli.metrics import FleetMetrics, page_of
+from tidegate.cli.pages import Pages
+from tidegate.config import PolicyError, differences, load
+from tidegate.config.settings import Settings
+from tidegate.core.dispatch import Dispatcher
+from tidegate.core.effects import Record
+from tidegate.core.events import FleetConfigured, ModelsConfigured, ReportDue, StopBegun, Tick
+from tidegate.core.fleet import FleetController
+from tidegate.core.types import DemandReport, ModelId, RouteTable
+from tidegate.dashboard.server import AdminServer
+from tidegate.gateway import Gateway, Meters
+from tidegate.runtime.clock import WallClock
+from tidegate.runtime.controlling import ControlOwner
+from tidegate.runtime.dispatching import DispatchOwner
+from tidegate.runtime.journal import FileJournal, NoJournal
+
+log = logging.getLogger("tidegate")
+request_log = logging.getLogger("tidegate.requests")
+
+TICK_S = 1.0
+STOP_POLL_S = 0.02
+AFTER_DEADLINE_S = 2.0
+"""For error events to reach their clients after the stop deadline."""
+
+
+class Service:
+    """One process: gateway, both brains, backends, admin page."""
+
+    def __init__(
+        self, settings: Settings, *, policy: Path | None = None, overrides: Mapping[str, Any] | None = None
+    ) -> None:
+        """``policy`` is watched for changes; ``overrides`` of its ``gateway`` keys outlive a reload."""
+        self._settings = settings
+        self._policy = policy
+        self._overrides = dict(overrides or {})
+        self._policy_stamp = _stamp(policy)
+        self._clock = WallClock()
+        self._journal = _journal(settings)
+        self._fleets = Fleets(settings)
+        self._control = ControlOwner(
+            FleetController(),
+            self._clock,
+            self._journal,
+            fleets=self._fleets.by_model,
+            publish=self._publish,
+        )
+        self._dispatch = DispatchOwner(
+            Dispatcher(), self._clock, self._journal, on_report=self._report, on_record=self._record
+        )
+        self._meters = Meters(lambda: self._settings.models)
+        metrics = FleetMetrics(self._control, self._journal)
+        metrics_page = page_of(self._meters, metrics)
+        self._gateway = Gateway(
+            self._dispatch,
+            settings.gateway,
+            models=lambda: list(self._settings.models),
+            manners=_manners,
+            rewrite=self._rewrite,
+            meters=self._meters,
+            metrics_page=metrics_page,
+        )
+        self._pages = Pages(self._control, self._meters)
+        self._admin = AdminServer(
+            settings.gateway.admin_host,
+            settings.gateway.admin_port,
+            fleet=lambda: self._pages.fleet(self._settings),
+            metrics_text=metrics_page,
+            recent=self._pages.decisions,
+        )
+        self._stopping = asyncio.Event()
+        self._exit_code = 0
+
+    async def run(self) -> int:
+        """Serve until a signal; the exit code."""
+        try:
+            await self._start()
+        except (OSError, FleetInUse) as error:
+            click.echo(f"tidegate cannot start: {error}", err=True)
+            await self._close()
+            return 1
+        ticking = asyncio.create_task(self._tick_for_ever(), name="tick")
+        await self._stopping.wait()
+        await self._drain()
+        ticking.cancel()
+        await self._close()
+        return self._exit_code
+
+    async def _start(self) -> None:
+        self._catch_signals()
+        if isinstance(self._journal, FileJournal):
+            self._journal.start()
+        for warning in self._settings.warnings:
+            log.warning("%s", warning)
+        self._dispatch.handle(ModelsConfigured(_dispatch_configs(self._settings)))
+        host, port = await self._gateway.start()
+        self._pages.gateway = f"http://{host}:{port}"
+        await self._admin.start()
+        click.echo(f"gateway ready on http://{host}:{port}", err=True)
+        click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
+        await self._fleets.open(self._control.seen)
+        self._control.handle(_fleet_configured(self._settings))
+        self._dispatch.handle(ReportDue())
+
+    def _catch_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._stop, 0)
+        loop.add_signal_handler(signal.SIGINT, self._stop, 130)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _stop(self, exit_code: int) -> None:
+        if self._stopping.is_set():
+            # A second signal: whoever sends it does not want to wait for the deadline.
+            self._dispatch.handle(StopBegun(self._clock.now_s()))
+            return
+        self._exit_code = exit_code
+        self._stopping.set()
+
+    async def _drain(self) -> None:
+        deadline_s = self._settings.gateway.stop_deadline_s
+        log.info("stopping: %d requests are open, %.0f s to end them", self._dispatch.open_requests, deadline_s)
+        self._gateway.begin_stop()
+        self._dispatch.handle(StopBegun(self._clock.now_s() + deadline_s))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s + AFTER_DEADLINE_S):
+                while self._dispatch.open_requests or self._gateway.open_connections:
+                    await asyncio.sleep(STOP_POLL_S)
+
+    async def _close(self) -> None:
+        self._control.cease()
+        self._dispatch.cease()
+        await self._gateway.close()
+        await self._admin.close()
+        await self._fleets.close()
+        if isinstance(self._journal, FileJournal):
+            await asyncio.to_thread(self._journal.close)
+
+    # ---- between the brains ----
+
+    def _publish(self, table: RouteTable) -> None:
+        self._dispatch.publish(table)
+
+    def _report(self, report: DemandReport) -> None:
+        self._pages.note(report)
+        self._control.demand(report)
+
+    def _record(self, record: Record) -> None:
+        self._meters.record(record)
+        if request_log.isEnabledFor(logging.DEBUG):
+            request_log.debug("%s", record)
+
+    def _rewrite(self, engine: str, model: str, body: bytes) -> bytes:
+        settings = self._settings.models.get(ModelId(model))
+        return ADAPTERS[engine].rewrite(body, settings.spec if settings else None)
+
+    # ---- time and change ----
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._dispatch.handle(Tick())
+            self._dispatch.handle(ReportDue())
+            self._control.handle(Tick())
+            if _stamp(self._policy) != self._policy_stamp:
+                self._reload()
+
+    def _reload(self) -> None:
+        """Take over the policy file whole, or say why not and change nothing."""
+        if self._policy is None:
+            return
+        self._policy_stamp = _stamp(self._policy)
+        try:
+            new = load(self._policy)
+        except (PolicyError, OSError) as error:
+            log.error("the policy file was changed and is not usable; nothing changes:\n%s", error)
+            return
+        new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
+        for key in differences(self._settings, new):
+            log.warning("%s has changed and takes effect with the next start", key)
+        self._settings = new
+        self._fleets.configure(new)
+        self._gateway.configure(new.gateway)
+        self._dispatch.handle(ModelsConfigured(_dispatch_configs(new)))
+        self._control.handle(_fleet_configured(new))
+        log.info("the policy file was changed: %d models are configured", len(new.models))
+
+
+def _journal(settings: Settings) -> FileJournal | NoJournal:
+    if settings.journal_dir is None:
+        return NoJournal()
+    run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
+    return FileJournal(settings.journal_dir, run, settings.journal_max_bytes)
+
+
+def _manners(engine: str) -> Manners:
+    return ADAPTERS[engine].manners
+
+
+def _dispatch_configs(settings: Settings) -> dict[ModelId, Any]:
+    return {name: model.dispatch for name, model in settings.models.items()}
+
+
+def _fleet_configured(settings: Settings) -> FleetConfigured:
+    return FleetConfigured({name: model.fleet for name, model in settings.models.items()}, settings.limits)
+
+
+def _stamp(path: Path | None) -> tuple[int, int] | None:
+    """Changes when the file does. None while it is being replaced."""
+    try:
+        return None if path is None else (path.stat().st_mtime_ns, path.stat().st_ino)
+    except OSError:
+        return None
