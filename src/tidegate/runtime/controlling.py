@@ -45,7 +45,7 @@ class ControlOwner:
         self._controller = controller
         self._clock = clock
         self._fleets = fleets
-        self._model_of: dict[ReplicaId, ModelId] = {}
+        self._told_to_stop: set[ReplicaId] = set()
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self._turns = Turns(
             "fleet",
@@ -70,7 +70,9 @@ class ControlOwner:
         """What a backend saw."""
         match event:
             case ReplicaSeen(replica_id, Seen.EXITED | Seen.GAVE_UP as what, _, detail):
-                log.warning("replica %s %s: %s", replica_id, what.value, detail or "no reason given")
+                level = logging.INFO if replica_id in self._told_to_stop else logging.WARNING
+                log.log(level, "replica %s %s: %s", replica_id, what.value, detail or "no reason given")
+                self._told_to_stop.discard(replica_id)
             case ReplicaSeen(replica_id, what, _, _):
                 log.info("replica %s: %s", replica_id, what.value)
             case _:
@@ -86,12 +88,12 @@ class ControlOwner:
         self._turns.cease()
 
     def _launch(self, order: Launch) -> None:
-        self._model_of[order.replica_id] = order.model
         log.debug("launch %s: %s", order.replica_id, order.because)
         self._fleets[order.model].launch(order)
 
     def _stop(self, order: Stop) -> None:
         log.debug("stop %s: %s", order.replica_id, order.because)
+        self._told_to_stop.add(order.replica_id)
         for fleet in dict.fromkeys(self._fleets.values()):
             fleet.stop(order)
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import os
 import queue
 import threading
 from collections.abc import Sequence
@@ -116,7 +117,7 @@ class FileJournal:
             self._segment += 1
             path = self._folder / f"{self._run}-{self._segment:06d}.jsonl"
             try:
-                with io.FileIO(path, "wb") as file:
+                with io.FileIO(path, "wb", opener=_private) as file:
                     while file.tell() < segment_bytes:
                         batch = self._batches.get()
                         if batch is None:
@@ -167,3 +168,8 @@ def line(brain: str, now_s: float, event: object, effects: Sequence[object]) -> 
         "event": {type(event).__name__: event},
         "effects": [{type(effect).__name__: effect} for effect in effects],
     }
+
+
+def _private(path: str, flags: int) -> int:
+    """Open for this user alone: who asks for how much, and when, is nobody else's business."""
+    return os.open(path, flags, 0o600)
