@@ -33,6 +33,8 @@ _RESOLVERS = (
     ("int", r"[-+]?[0-9]{1,18}", list("-+0123456789")),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 )
+_SCALAR_TAGS = frozenset(_TAG + name for name, *_ in _RESOLVERS) | {_TAG + "str"}
+
 for _name, _pattern, _first in _RESOLVERS:
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), _first)
 
@@ -44,6 +46,8 @@ class Document:
     data: Any
     lines: Mapping[KeyPath, int]
     problems: tuple[Problem, ...] = ()
+    unread: frozenset[KeyPath] = frozenset()
+    """Places where a problem stands instead of a value."""
 
     def line(self, path: KeyPath) -> int | None:
         """Of this value, or of the nearest thing around it that is there."""
@@ -72,13 +76,13 @@ def read(text: str) -> Document:
         return Document(None, {}, (Problem("", None, "values are nested too deeply"),))
     except _Unreadable as error:
         return Document(None, {}, (Problem("", None, str(error)),))
-    return Document(data, builder.lines, tuple(builder.problems))
+    return Document(data, builder.lines, tuple(builder.problems), frozenset(builder.unread))
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
     # The parser's own text quotes the line it stumbled over, which may hold a key: only its reason is used,
     # and of that nothing between quotation marks that is longer than a character.
-    reason = re.sub(r" '[^'<]{2,}'", "", error.problem or "it cannot be parsed")
+    reason = re.sub(r" '(?!\\.')[^'<]{2,}'", "", error.problem or "it cannot be parsed")
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Problem("", None, f"this is not YAML: {reason}")
@@ -91,6 +95,7 @@ class _Builder:
     def __init__(self) -> None:
         self.lines: dict[KeyPath, int] = {}
         self.problems: list[Problem] = []
+        self.unread: set[KeyPath] = set()
         self._open: set[int] = set()
         self._values = 0
 
@@ -115,7 +120,7 @@ class _Builder:
                 return self._mapping(node, path)
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
                 return [self.build(item, (*path, place)) for place, item in enumerate(node.value)]
-            case yaml.ScalarNode() if node.tag.startswith(_TAG):
+            case yaml.ScalarNode() if node.tag in _SCALAR_TAGS:
                 return _scalar(node, path)
             case _:
                 self._problem(path, "has a YAML tag; plain values only")
@@ -125,7 +130,8 @@ class _Builder:
         mapping: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._problem(path, "has a key that is not a word")
+                message = "each key must be a word" if not path else "has a key that is not a word"
+                self.problems.append(Problem(dotted(path), None, message, key.start_mark.line + 1))
                 continue
             inner = (*path, key.value)
             if key.value in mapping:
@@ -138,6 +144,7 @@ class _Builder:
         return mapping
 
     def _problem(self, path: KeyPath, message: str) -> None:
+        self.unread.add(path)
         self.problems.append(Problem(dotted(path), None, message, self.lines.get(path)))
 
 

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from tidegate.config.document import Document
+from tidegate.config.engines import EMULATED
 from tidegate.config.problems import KeyPath, Problem, did_you_mean, dotted, shown
 from tidegate.config.schema import SECTIONS, Keys, Policy, keys_of, kind_of
 
@@ -17,6 +18,7 @@ _EXPECTED = {
     "dict_type": "it must be a mapping",
     "list_type": "it must be a list, such as [a, b]",
 }
+_FILLERS: dict[str | int, str] = {"engine": EMULATED, "sha256": "0" * 64, "name": "?"}
 
 
 def check(document: Document) -> tuple[Policy | None, list[Problem], set[KeyPath]]:
@@ -26,7 +28,7 @@ def check(document: Document) -> tuple[Policy | None, list[Problem], set[KeyPath
     one go. The policy is None when nothing usable is left.
     """
     problems = list(document.problems)
-    left_out: set[KeyPath] = set()
+    left_out: set[KeyPath] = set(document.unread)
     data = copy.deepcopy(document.data)
     for attempt in range(len(SECTIONS)):
         try:
@@ -34,21 +36,16 @@ def check(document: Document) -> tuple[Policy | None, list[Problem], set[KeyPath
         except ValidationError as error:
             errors = error.errors(include_url=False)
         if attempt == 0:
-            problems += [_problem(details, document) for details in errors]
-        broken = {_place(details) for details in errors}
+            unsaid = (details for details in errors if _path(details) not in document.unread)
+            problems += [_problem(details, document) for details in unsaid]
+        broken = {_path(details) for details in errors}
         if () in broken:
             break
         left_out |= broken
         # From the end, so that places in lists stay what they are.
         for path in sorted(broken, key=_sort_key, reverse=True):
-            _remove(data, path)
+            _mend(data, path)
     return None, problems, left_out
-
-
-def _place(error: ErrorDetails) -> KeyPath:
-    """What has to go for this error to go: for a missing key, all that lacks it."""
-    path = _path(error)
-    return path[:-1] if error["type"] == "missing" else path
 
 
 def _path(error: ErrorDetails) -> KeyPath:
@@ -59,10 +56,16 @@ def _sort_key(path: KeyPath) -> list[tuple[int, str]]:
     return [(part, "") if isinstance(part, int) else (-1, part) for part in path]
 
 
-def _remove(data: Any, path: KeyPath) -> None:
+def _mend(data: Any, path: KeyPath) -> None:
+    """Take out what is wrong. A key that must be there gets a value that breaks nothing else."""
     for part in path[:-1]:
         data = data[part]
-    del data[path[-1]]
+    section = _section_at(path[:-1])
+    field = keys_of(section).get(str(path[-1])) if section else None
+    if field is not None and field.is_required():
+        data[path[-1]] = _FILLERS[path[-1]]
+    else:
+        del data[path[-1]]
 
 
 def _problem(error: ErrorDetails, document: Document) -> Problem:

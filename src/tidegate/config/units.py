@@ -9,28 +9,29 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-_MAX_DIGITS = 18
-"""More is a slip of the finger, and ``Decimal`` would take a million of them."""
+# More digits are a slip of the finger; these keep every value exact in a float as well.
+_NUMBER = r"\d{1,12}(?:\.\d{1,9})?"
+_NANOSECOND = Decimal("1e-9")
 
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = re.compile(
-    r"(?:(?P<d>N)d)?(?:(?P<h>N)h)?(?:(?P<m>N)m(?!s))?(?:(?P<s>N)s)?(?:(?P<ms>N)ms)?".replace(
-        "N", rf"\d{{1,{_MAX_DIGITS}}}(?:\.\d{{1,{_MAX_DIGITS}}})?"
-    )
+    rf"(?:(?P<d>{_NUMBER})d)?(?:(?P<h>{_NUMBER})h)?(?:(?P<m>{_NUMBER})m(?!s))?"
+    rf"(?:(?P<s>{_NUMBER})s)?(?:(?P<ms>{_NUMBER})ms)?"
 )
 _SIZES = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
-_SIZE = re.compile(rf"(\d{{1,{_MAX_DIGITS}}}(?:\.\d{{1,{_MAX_DIGITS}}})?) ?([KMGT]iB|B)")
-_MONEY = re.compile(rf"(\d{{1,{_MAX_DIGITS}}}(?:\.\d{{1,{_MAX_DIGITS}}})?) ?/ ?h")
+_SIZE = re.compile(r"(\d{1,16}(?:\.\d{1,9})?) ?([KMGT]iB|B)")
+_MONEY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?h")
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of ``250ms``, ``90s``, ``5m``, ``1h30m``, ``2d``; the largest unit comes first."""
+    """Seconds of ``250ms``, ``90s``, ``5m``, ``1h30m``, ``2d``, to the nanosecond. Larger units come first."""
     found = _DURATION.fullmatch(text)
     if found is None or not text:
         raise ValueError("not a duration")
     parts = {unit: Decimal(number) for unit, number in found.groupdict().items() if number is not None}
     thousandths = parts.pop("ms", Decimal(0))
-    return float(sum((number * _SECONDS[unit] for unit, number in parts.items()), thousandths / 1000))
+    exact = sum((number * _SECONDS[unit] for unit, number in parts.items()), thousandths / 1000)
+    return float(exact.quantize(_NANOSECOND))
 
 
 def format_duration(seconds: float) -> str:

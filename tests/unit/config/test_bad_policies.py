@@ -1,0 +1,464 @@
+"""Each kind of mistake, as somebody would make it, and the exact words it is answered with."""
+
+import textwrap
+
+import pytest
+
+from tidegate.config import PolicyError, parse
+
+SHA = "ab" * 32
+OTHER_SHA = "cd" * 32
+
+DURATION = "a duration from 100ms to 1d, such as 250ms, 90s, 5m or 1h30m"
+ENGINES = "llamacpp, vllm, sglang, trtllm, openai, emulated"
+NAME_RULE = "it must be up to 200 letters, digits and . _ - / : and begin with a letter or digit"
+MODEL = "models: {m: {engine: vllm, weights: org/model}}"
+
+KINDS = {
+    "an unknown key": (
+        f"gateway: {{prot: 8400}}\n{MODEL}",
+        "line 1: gateway.prot is not a known key; did you mean port?",
+    ),
+    "an unknown key like no other": (
+        f"journal: {{colour: red}}\n{MODEL}",
+        "line 1: journal.colour is not a known key; known are dir, max_size",
+    ),
+    "a known key in the wrong place": (
+        "models: {m: {engine: vllm, weights: org/model, min_replicas: 1}}",
+        "line 1: models.m.min_replicas is not a known key; it belongs at models.m.scaling.min_replicas",
+    ),
+    "a known key of every model at the top": (
+        f"slots: 8\n{MODEL}",
+        "line 1: slots is not a known key; it belongs at models.NAME.slots",
+    ),
+    "a key written twice": (
+        "models:\n  m:\n    engine: vllm\n    weights: org/model\n    engine: sglang",
+        "line 5: models.m.engine is written twice, first on line 3; keep one",
+    ),
+    "a model written twice": (
+        "models:\n  m: {engine: vllm, weights: a/b}\n  m: {engine: vllm, weights: c/d}",
+        "line 3: models.m is written twice, first on line 2; keep one",
+    ),
+    "no YAML": (
+        "models:\n  m: {engine: vllm",
+        "line 2: this is not YAML: expected ',' or '}', but got '<stream end>' (column 19)",
+    ),
+    "a tab": (
+        "models:\n\tm: {engine: vllm}",
+        "line 2: this is not YAML: found character '\\t' that cannot start any token (column 1)",
+    ),
+    "a control character": ("models: \x00", "line 1: this is not YAML: control character"),
+    "two documents": (
+        f"{MODEL}\n---\n{MODEL}",
+        "line 2: this is not YAML: but found another document (column 1)",
+    ),
+    "a tag": (
+        "models: {m: {engine: !!python/name:os.system '', weights: a/b}}",
+        "line 1: models.m.engine has a YAML tag; plain values only",
+    ),
+    "an alias inside itself": ("models: &a {m: *a}", "line 1: models.m refers to itself"),
+    "a key that is a list": (f"{MODEL}\n? [a]\n: b", "line 2: each key must be a word"),
+    "an empty file": ("# nothing yet\n", "the file is empty; it must hold at least models"),
+    "a list as the file": ("- models", "the file is a list; it must be a mapping of settings"),
+    "no models": (
+        "gateway: {port: 9000}",
+        "models is missing or empty; a policy needs at least one model",
+    ),
+    "models without one": ("models:", "line 1: models is empty; it must be a mapping"),
+    "a model without settings": (
+        "models:\n  m:",
+        "line 2: models.m is empty; it must be a mapping of settings",
+    ),
+    "a model without an engine": (
+        "models: {m: {weights: a/b}}",
+        f"line 1: models.m.engine is missing; it must be one of {ENGINES}",
+    ),
+    "an unknown engine": (
+        "models: {m: {engine: vlm, weights: a/b}}",
+        f"line 1: models.m.engine is vlm; it must be one of {ENGINES}; did you mean vllm?",
+    ),
+    "a model name with a space": (
+        "models: {my model: {engine: vllm, weights: a/b}}",
+        f"line 1: models.my model has a name that cannot be used; {NAME_RULE}",
+    ),
+    "a model name that climbs": (
+        "models: {../m: {engine: vllm, weights: a/b}}",
+        f"line 1: models.../m has a name that cannot be used; {NAME_RULE}",
+    ),
+    "a port out of range": (
+        f"gateway: {{port: 70000}}\n{MODEL}",
+        "line 1: gateway.port is 70000; it must be a whole number from 0 to 65535",
+    ),
+    "a word for a number": (
+        f"gateway: {{max_connections: many}}\n{MODEL}",
+        "line 1: gateway.max_connections is many; it must be a whole number from 1 to 1000000",
+    ),
+    "a truth value for a number": (
+        "models: {m: {engine: vllm, weights: a/b, slots: true}}",
+        "line 1: models.m.slots is true; it must be a whole number from 1 to 100000",
+    ),
+    "a fraction of a replica": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {max_replicas: 2.5}}}",
+        "line 1: models.m.scaling.max_replicas is 2.5; it must be a whole number from 1 to 10000",
+    ),
+    "a negative number": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {min_replicas: -1}}}",
+        "line 1: models.m.scaling.min_replicas is -1; it must be a whole number from 0 to 10000",
+    ),
+    "a queue without room": (
+        "models: {m: {engine: vllm, weights: a/b, queue: {max_requests: 0}}}",
+        "line 1: models.m.queue.max_requests is 0; it must be a whole number from 1 to 10000000",
+    ),
+    "a duration without unit": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {window: 10}}}",
+        f"line 1: models.m.scaling.window is 10; it must be {DURATION}; it has no unit: write 10s if you mean that",
+    ),
+    "a duration of no meaning": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {window: 5 minutes}}}",
+        f"line 1: models.m.scaling.window is 5 minutes; it must be {DURATION}",
+    ),
+    "a duration that is too short": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {window: 5ms}}}",
+        f"line 1: models.m.scaling.window is 5ms; it must be {DURATION}",
+    ),
+    "a size in steps of 1000": (
+        f"journal: {{max_size: 16GB}}\n{MODEL}",
+        (
+            "line 1: journal.max_size is 16GB; it must be a size from 1MiB to 1024GiB, such as 512MiB or 16GiB; "
+            "units are B, KiB, MiB, GiB and TiB, steps of 1024"
+        ),
+    ),
+    "a size without unit": (
+        f"journal: {{max_size: 256}}\n{MODEL}",
+        (
+            "line 1: journal.max_size is 256; it must be a size from 1MiB to 1024GiB, such as 512MiB or 16GiB; "
+            "it has no unit: write 256MiB if you mean that"
+        ),
+    ),
+    "a price without unit": (
+        f"fleet: {{max_cost: 12.5}}\n{MODEL}",
+        (
+            "line 1: fleet.max_cost is 12.5; it must be a price per hour such as 2.50/h, up to 1000000/h; "
+            "it has no unit: write 12.5/h if you mean that"
+        ),
+    ),
+    "a target of nothing": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {concurrency_target: 0}}}",
+        "line 1: models.m.scaling.concurrency_target is 0; it must be a number above 0 and up to 1000000, or auto",
+    ),
+    "a share above one": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: thresholds, thresholds: {max_gpu_utilization: 85}}}}",
+        "line 1: models.m.scaling.thresholds.max_gpu_utilization is 85; it must be a number from 0 to 1",
+    ),
+    "an unknown routing": (
+        "models: {m: {engine: vllm, weights: a/b, routing: least_token}}",
+        (
+            "line 1: models.m.routing is least_token; it must be one of least_tokens, round_robin; "
+            "did you mean least_tokens?"
+        ),
+    ),
+    "an unknown law": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: magic}}}",
+        "line 1: models.m.scaling.policy is magic; it must be one of concurrency, thresholds",
+    ),
+    "a word for a list": (
+        "models: {m: {engine: vllm, weights: a/b, args: --enforce-eager}}",
+        "line 1: models.m.args is (hidden); it must be a list, such as [a, b]",
+    ),
+    "a number for a path": (
+        f"fleet: {{state_dir: 7}}\n{MODEL}",
+        "line 1: fleet.state_dir is 7; it must be a path; put it in quotation marks",
+    ),
+    "an environment variable with a space": (
+        "models: {m: {engine: vllm, weights: a/b, env: {A B: c}}}",
+        (
+            "line 1: models.m.env.A B has a name that cannot be used; "
+            "it must be the name of an environment variable: letters, digits and _"
+        ),
+    ),
+    "more at least than at most": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {min_replicas: 4, max_replicas: 2}}}",
+        "line 1: models.m.scaling.min_replicas is 4; it must be at most max_replicas, which is 2",
+    ),
+    "more at least than the default at most": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {min_replicas: 2}}}",
+        "line 1: models.m.scaling.min_replicas is 2; it must be at most max_replicas, which is 1",
+    ),
+    "an open door": (
+        f"gateway: {{host: 0.0.0.0}}\n{MODEL}",
+        (
+            "line 1: gateway.host is 0.0.0.0; Tidegate refuses to bind elsewhere than loopback without a key; "
+            "add gateway.keys or use 127.0.0.1"
+        ),
+    ),
+    "an open back door": (
+        f"gateway: {{admin_host: '::'}}\n{MODEL}",
+        (
+            "line 1: gateway.admin_host is ::; Tidegate refuses to bind elsewhere than loopback without a key; "
+            "add gateway.keys or use 127.0.0.1"
+        ),
+    ),
+    "two doors on one port": (
+        f"gateway: {{admin_port: 8400}}\n{MODEL}",
+        "line 1: gateway.admin_port is 8400; it must differ from gateway.port, which is 8400 too",
+    ),
+    "a key in plain": (
+        f"gateway: {{keys: [{{sha256: sk-live-1234, name: a}}]}}\n{MODEL}",
+        (
+            "line 1: gateway.keys[0].sha256 is (hidden); it must be the SHA-256 of the key as 64 hexadecimal digits "
+            "(printf %s KEY | sha256sum), never the key itself"
+        ),
+    ),
+    "a key as the name of a setting": (
+        f"gateway: {{keys: [{{sk-live-1234: a, sha256: {SHA}, name: a}}]}}\n{MODEL}",
+        "line 1: gateway.keys[0].(hidden) is not a known key; known are sha256, name, priority",
+    ),
+    "keys as a mapping": (
+        f"gateway: {{keys: {{sk-live-1234: a}}}}\n{MODEL}",
+        "line 1: gateway.keys is (hidden); it must be a list, such as [a, b]",
+    ),
+    "one key twice": (
+        f"gateway: {{keys: [{{sha256: {SHA}, name: a}}, {{sha256: {SHA.upper()}, name: b}}]}}\n{MODEL}",
+        "line 1: gateway.keys[1].sha256 is (hidden); gateway.keys[0] has it already; each key stands once",
+    ),
+    "one device twice": (
+        f"fleet: {{gpus: [0, 1, 0]}}\n{MODEL}",
+        "line 1: fleet.gpus names device 0 2 times; each stands once",
+    ),
+    "nothing to run": (
+        "models: {m: {engine: vllm}}",
+        "line 1: models.m needs weights, or static (addresses of running engines), for engine vllm",
+    ),
+    "no way to start an unknown engine": (
+        "models: {m: {engine: openai, weights: a/b}}",
+        "line 1: models.m needs static (addresses of running engines) or command (how to start one) for engine openai",
+    ),
+    "started and found running": (
+        "models: {m: {engine: vllm, weights: a/b, static: ['http://h:1']}}",
+        "line 1: models.m.weights cannot stand together with static, an engine that someone else runs; leave one out",
+    ),
+    "weights that are not there": (
+        "models: {m: {engine: vllm, weights: ./nowhere}}",
+        "line 1: models.m.weights is ./nowhere; it must be a file or folder that exists; there is none at BASE/nowhere",
+    ),
+    "weights of llama.cpp by repository": (
+        "models: {m: {engine: llamacpp, weights: org/model}}",
+        "line 1: models.m.weights is org/model; it must be a file or folder that exists; there is none at BASE/org/model",
+    ),
+    "weights of no shape": (
+        "models: {m: {engine: vllm, weights: --trust-remote-code}}",
+        (
+            "line 1: models.m.weights is --trust-remote-code; it must be a path, a repository name such as Qwen/Qwen3-32B, "
+            "or package:NAME/FILE for a file inside an installed Python package"
+        ),
+    ),
+    "weights in a package that is not installed": (
+        "models: {m: {engine: llamacpp, weights: package:no_such_model/m.gguf}}",
+        (
+            "line 1: models.m.weights is package:no_such_model/m.gguf; the Python package no_such_model must be installed "
+            "(pip install no-such-model)"
+        ),
+    ),
+    "weights that a package does not hold": (
+        "models: {m: {engine: llamacpp, weights: package:tidegate/m.gguf}}",
+        (
+            "line 1: models.m.weights is package:tidegate/m.gguf; it must name a file that exists; "
+            "the package tidegate has none called m.gguf"
+        ),
+    ),
+    "weights outside the package": (
+        "models: {m: {engine: llamacpp, weights: package:tidegate/../x}}",
+        (
+            "line 1: models.m.weights is package:tidegate/../x; it must be package:NAME/FILE, "
+            "the path of a file inside a Python package"
+        ),
+    ),
+    "a LoRA adapter that is not there": (
+        "models: {m: {engine: vllm, weights: a/b, lora: {sql: ./sql}}}",
+        "line 1: models.m.lora.sql is ./sql; it must be a file or folder that exists; there is none at BASE/sql",
+    ),
+    "a LoRA adapter with a model's name": (
+        "models: {m: {engine: vllm, weights: a/b, lora: {sql: a/sql}}, 'm:sql': {engine: vllm, weights: c/d}}",
+        "line 1: models.m.lora.sql answers to m:sql, which is another model's name",
+    ),
+    "an address with a path": (
+        "models: {m: {engine: openai, static: ['http://h:8000/v1']}}",
+        "line 1: models.m.static[0] is http://h:8000/v1; it must be http://HOST:PORT and nothing more",
+    ),
+    "an address with a password": (
+        "models: {m: {engine: openai, static: ['http://me:secret@h:8000']}}",
+        "line 1: models.m.static[0] is (hidden); it must be http://HOST:PORT and nothing more",
+    ),
+    "an address beyond the last port": (
+        "models: {m: {engine: openai, static: ['http://h:99999']}}",
+        "line 1: models.m.static[0] is http://h:99999; it must be http://HOST:PORT with a port from 1 to 65535",
+    ),
+    "no address": (
+        "models: {m: {engine: openai, static: []}}",
+        "line 1: models.m.static is an empty list; it must hold at least one address",
+    ),
+    "one address twice": (
+        "models: {a: {engine: openai, static: ['http://h:1']}, b: {engine: openai, static: ['http://h:1/']}}",
+        "line 1: models.b.static[0] is http://h:1/; models.a.static[0] has this address already",
+    ),
+    "our own address": (
+        "models: {m: {engine: openai, static: ['http://localhost:8400']}}",
+        "line 1: models.m.static[0] is http://localhost:8400; Tidegate itself listens there (gateway.port)",
+    ),
+    "more replicas than addresses": (
+        "models: {m: {engine: openai, static: ['http://h:1'], scaling: {max_replicas: 3}}}",
+        "line 1: models.m.scaling.max_replicas is 3; it must be at most 1, the number of addresses in static",
+    ),
+    "more GPUs than there are": (
+        "fleet: {gpus: [0]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 2}}",
+        "line 2: models.m.gpus is 2; it must be at most 1, the number of devices in fleet.gpus",
+    ),
+    "more GPUs than the cap": (
+        "fleet: {gpus: [0, 1], max_gpus: 1}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 2}}",
+        "line 2: models.m.gpus is 2; it must be at most fleet.max_gpus, which is 1",
+    ),
+    "a replica that costs more than all may": (
+        "fleet: {max_cost: 2/h}\nmodels: {m: {engine: vllm, weights: a/b, price: 2.50/h}}",
+        "line 2: models.m.price is 2.50/h; it must be at most fleet.max_cost, which is 2.00/h",
+    ),
+    "thresholds for another law": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {thresholds: {max_queue_depth: 9}}}}",
+        (
+            "line 1: models.m.scaling.thresholds has no meaning with policy concurrency; "
+            "set policy: thresholds or leave it out"
+        ),
+    ),
+    "thresholds that cross": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: thresholds, thresholds: {min_queue_depth: 200}}}}",
+        "line 1: models.m.scaling.thresholds.min_queue_depth is 200; it must be below max_queue_depth, which is 100",
+    ),
+    "an address for the engine": (
+        "models: {m: {engine: vllm, weights: a/b, args: [--port=9000]}}",
+        "line 1: models.m.args[0] must not be --port; Tidegate chooses where engines listen",
+    ),
+    "a command without a port": (
+        "models: {m: {engine: openai, command: [serve]}}",
+        "line 1: models.m.command must contain {port}, or the engine cannot be told where to listen",
+    ),
+    "a command of nothing": (
+        "models: {m: {engine: openai, command: []}}",
+        "line 1: models.m.command is an empty list; it must begin with a program",
+    ),
+    "a command with a placeholder of its own": (
+        "models: {m: {engine: openai, command: [serve, '{port}', '{gpu}']}}",
+        (
+            "line 1: models.m.command has the unknown placeholder {gpu}; it must be one of "
+            "{host}, {port}, {model}, {weights}, {slots}, {gpus}"
+        ),
+    ),
+    "a command for weights that are missing": (
+        "models: {m: {engine: vllm, command: [serve, '{weights}', '{port}']}}",
+        "line 1: models.m.command contains {weights}, but the model has none",
+    ),
+    "a first wait longer than the longest": (
+        "models: {m: {engine: vllm, weights: a/b, restarts: {backoff_first: 2m}}}",
+        "line 1: models.m.restarts.backoff_first is 2m; it must be at most backoff_max, which is 1m",
+    ),
+    "a start expected after its deadline": (
+        "models: {m: {engine: vllm, weights: a/b, expected_start: 20m}}",
+        "line 1: models.m.expected_start is 20m; it must be at most start_deadline, which is 10m",
+    ),
+}
+
+
+def complaints(text, base):
+    with pytest.raises(PolicyError) as caught:
+        parse(text, "policy.yaml", base=base)
+    return [str(problem).replace(str(base), "BASE") for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_mistake_is_named_with_its_key_value_and_what_is_allowed(kind, tmp_path):
+    text, expected = KINDS[kind]
+
+    assert complaints(text, tmp_path) == [expected]
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
+    text = textwrap.dedent("""\
+        gateway:
+          port: 70000
+          admin_host: 0.0.0.0
+        fleet:
+          max_cost: 12
+        models:
+          small:
+            engine: vlm
+            scaling:
+              min_replicas: 4
+              max_replicas: 2
+              windw: 5s
+          large:
+            engine: vllm
+            gpus: 1
+        """)
+
+    with pytest.raises(PolicyError) as caught:
+        parse(text, "policy.yaml", base=tmp_path)
+
+    assert str(caught.value) == textwrap.dedent(f"""\
+        policy.yaml: 8 problems
+          line 2: gateway.port is 70000; it must be a whole number from 0 to 65535
+          line 3: gateway.admin_host is 0.0.0.0; Tidegate refuses to bind elsewhere than loopback without a key; add gateway.keys or use 127.0.0.1
+          line 5: fleet.max_cost is 12; it must be a price per hour such as 2.50/h, up to 1000000/h; it has no unit: write 12/h if you mean that
+          line 8: models.small.engine is vlm; it must be one of {ENGINES}; did you mean vllm?
+          line 10: models.small.scaling.min_replicas is 4; it must be at most max_replicas, which is 2
+          line 12: models.small.scaling.windw is not a known key; did you mean window?
+          line 13: models.large needs weights, or static (addresses of running engines), for engine vllm
+          line 15: models.large.gpus is 1; it must be at most 0, the number of devices in fleet.gpus""")
+
+
+def test_one_mistake_does_not_bring_others_that_are_none(tmp_path):
+    wrong_bound = "models: {m: {engine: vllm, weights: a/b, scaling: {min_replicas: 4, max_replicas: lots}}}"
+    wrong_devices = "fleet: {gpus: [x]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 2}}"
+    wrong_keys = f"gateway: {{host: 0.0.0.0, keys: [{{sha256: 1, name: a}}]}}\n{MODEL}"
+
+    assert len(complaints(wrong_bound, tmp_path)) == 1
+    assert len(complaints(wrong_devices, tmp_path)) == 1
+    assert len(complaints(wrong_keys, tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gateway: {keys: [sk-live-1234]}",
+        "gateway: {keys: sk-live-1234}",
+        "gateway: {keys: {sk-live-1234: {a: b}}}",
+        "gateway: {keys: [{sk-live-1234: b}]}",
+        "gateway: {keys: [{sha256: sk-live-1234, sha256: sk-live-1234}]}",
+        "gateway: {keys: [{sk-live-1234: 1, sk-live-1234: 2}]}",
+        "gateway: {keys: [{name: *sk-live-1234 }]}",
+        "gateway: {keys: [{name: &sk-live-1234 &x a}]}",
+        "gateway:\n  keys:\n  - sha256: sk-live-1234\n   name: a",
+        "gateway: {keys: [{name: !sk-live-1234! a}]}",
+        "gateway: {keys: [{name: [sk-live-1234]}]}",
+        "gateway: {keys: [{priority: sk-live-1234}]}",
+        "models: {m: {engine: vllm, weights: a/b, env: sk-live-1234}}",
+        "models: {m: {engine: vllm, weights: a/b, env: {K: [sk-live-1234]}}}",
+        "models: {m: {engine: vllm, weights: a/b, args: [[sk-live-1234]]}}",
+        "models: {m: {engine: vllm, weights: a/b, args: ['--port=sk-live-1234']}}",
+        "models: {m: {engine: vllm, weights: a/b, command: [serve, --api-key, sk-live-1234]}}",
+    ],
+)
+def test_a_secret_is_never_repeated(text, tmp_path):
+    with pytest.raises(PolicyError) as caught:
+        parse(text, base=tmp_path)
+
+    assert "sk-live" not in str(caught.value)
+    assert "sk-live" not in repr(caught.value)
+
+
+def test_a_bomb_of_aliases_is_refused(tmp_path):
+    levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+
+    assert complaints("\n".join(levels), tmp_path) == ["the file holds more than 20000 values"]
+
+
+def test_nesting_without_end_is_refused(tmp_path):
+    assert complaints("[" * 1500, tmp_path) == ["values are nested too deeply"]

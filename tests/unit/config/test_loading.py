@@ -1,0 +1,297 @@
+"""What a right file becomes."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tidegate.adapters.base import EngineSpec
+from tidegate.config import PolicyError, differences, load, parse, render
+from tidegate.config.settings import Client, GatewaySettings
+from tidegate.core.settings import (
+    DispatchConfig,
+    FleetLimits,
+    FleetModel,
+    QueueLimits,
+    Restarts,
+    Routing,
+    Scaling,
+    ScalingPolicy,
+    Thresholds,
+)
+from tidegate.core.types import Address
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+SHA = "ab" * 32
+
+
+def model(text, **more):
+    return parse(f"models: {{m: {text}}}", **more).models["m"]
+
+
+def test_what_is_left_out_has_the_default_of_the_frozen_settings():
+    settings = parse("models: {m: {engine: vllm, weights: org/model}}")
+
+    assert settings.gateway == GatewaySettings()
+    assert settings.limits == FleetLimits()
+    assert settings.models["m"].dispatch == DispatchConfig()
+    assert settings.models["m"].fleet == FleetModel(engine="vllm")
+    assert settings.models["m"].spec == EngineSpec("m", "org/model", slots=8)
+    assert settings.warnings == ()
+
+
+def test_sections_of_which_every_line_is_commented_out_are_defaults():
+    bare = parse("models: {m: {engine: vllm, weights: org/model}}")
+
+    assert bare == parse(
+        "gateway:\nfleet:\njournal:\nmodels:\n m:\n  engine: vllm\n  weights: org/model\n  queue:\n  scaling:\n"
+    )
+
+
+def test_every_value_reaches_its_place(tmp_path):
+    settings = parse(
+        f"""
+gateway: {{host: '::1', port: 0, keys: [{{sha256: {SHA.upper()}, name: team-a, priority: 3}}],
+          max_header_size: 32KiB, stop_deadline: 1m30s, connect_timeout: 250ms}}
+fleet: {{max_replicas: 9, max_gpus: 4, max_starts_per_hour: 7, max_cost: 12.50/h, gpus: [2, 3], state_dir: run}}
+journal: {{dir: /var/log/tidegate, max_size: 1.5GiB}}
+models:
+  m:
+    engine: sglang
+    weights: org/model
+    slots: 16
+    context: 4096
+    threads: 2
+    args: [--seed, 7, --ratio, 1.0, --flag, true, --octal, 010]
+    env: {{A: 1, B: 'yes', C: no, D: }}
+    command: [run, '{{port}}']
+    gpus: 2
+    memory: 24GiB
+    price: 2.50/h
+    routing: round_robin
+    max_retries: 0
+    queue: {{max_requests: 5, max_tokens: 6, max_size: 7KiB}}
+    scaling: {{min_replicas: 1, max_replicas: 2, window: 5s, scale_down_delay: 0s, policy: thresholds,
+              thresholds: {{max_latency_p95: 2s, max_queue_depth: 50}}}}
+    restarts: {{backoff_first: 2s, backoff_max: 8s, give_up_after: 3, retry_failed: 1h, forgiven_after: 90s}}
+    start_deadline: 5m
+    drain_deadline: 10s
+    stop_grace: 3s
+    expected_start: 45s
+""",
+        base=tmp_path,
+    )
+    found = settings.models["m"]
+
+    assert settings.gateway == GatewaySettings(
+        host="::1",
+        port=0,
+        keys={SHA: Client("team-a", 3)},
+        max_header_bytes=32 * 1024,
+        stop_deadline_s=90.0,
+        connect_timeout_s=0.25,
+    )
+    assert settings.limits == FleetLimits(9, 4, 7, 12.5)
+    assert settings.gpus == (2, 3)
+    assert settings.state_dir == tmp_path / "run"
+    assert settings.journal_dir == Path("/var/log/tidegate")
+    assert settings.journal_max_bytes == 3 * 2**29
+    assert found.dispatch == DispatchConfig(Routing.ROUND_ROBIN, QueueLimits(5, 6, 7 * 1024), 0)
+    assert found.fleet == FleetModel(
+        engine="sglang",
+        slots=16,
+        scaling=Scaling(
+            ScalingPolicy.THRESHOLDS, 1, 2, 5.0, 0.0, 16.0, Thresholds(50, max_latency_p95_ms=2000.0)
+        ),
+        restarts=Restarts(2.0, 8.0, 3, 3600.0, 90.0),
+        gpus=2,
+        price_per_h=2.5,
+        start_deadline_s=300.0,
+        drain_deadline_s=10.0,
+        expected_start_s=45.0,
+    )
+    assert found.spec == EngineSpec(
+        "m",
+        "org/model",
+        slots=16,
+        context_tokens=4096,
+        threads=2,
+        extra_args=("--seed", "7", "--ratio", "1.0", "--flag", "true", "--octal", "010"),
+        command=("run", "{port}"),
+        env={"A": "1", "B": "yes", "C": "no", "D": ""},
+    )
+    assert (found.memory_bytes, found.gpus_per_replica, found.stop_grace_s) == (24 * 2**30, 2, 3.0)
+
+
+def test_settings_cannot_be_changed():
+    settings = parse("models: {m: {engine: vllm, weights: a/b, env: {A: b}}}")
+
+    with pytest.raises(TypeError):
+        settings.models["other"] = settings.models["m"]
+    with pytest.raises(TypeError):
+        settings.models["m"].spec.env["A"] = "c"
+    with pytest.raises(TypeError):
+        settings.gateway.keys[SHA] = Client("a")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.gateway.port = 1
+
+
+def test_weights_are_found_beside_the_file_in_a_package_or_left_to_the_engine(tmp_path):
+    (tmp_path / "tiny.gguf").touch()
+    (tmp_path / "folder").mkdir()
+
+    def weights(written, engine="vllm"):
+        return model(f"{{engine: {engine}, weights: '{written}'}}", base=tmp_path).spec.weights
+
+    assert weights("tiny.gguf", "llamacpp") == str(tmp_path / "tiny.gguf")
+    assert weights("./folder") == str(tmp_path / "folder")
+    assert weights("folder") == str(tmp_path / "folder")
+    assert weights("org/folder") == "org/folder"
+    assert weights("s3://bucket/model") == "s3://bucket/model"
+    assert weights("package:tidegate/py.typed").endswith("tidegate/py.typed")
+
+
+def test_all_engines_that_run_anyway_are_used_unless_the_file_says_otherwise():
+    def bounds(scaling):
+        addresses = "[http://127.0.0.1:8000, 'http://[::1]:8000', http://node-2:80/]"
+        found = model(f"{{engine: vllm, static: {addresses}, scaling: {scaling}}}")
+        assert found.spec is None
+        assert found.static == (Address("127.0.0.1", 8000), Address("::1", 8000), Address("node-2", 80))
+        return found.fleet.scaling.min_replicas, found.fleet.scaling.max_replicas
+
+    assert bounds("{}") == (3, 3)
+    assert bounds("{max_replicas: 2}") == (2, 2)
+    assert bounds("{min_replicas: 0}") == (0, 3)
+
+
+def test_the_journal_can_be_off():
+    assert parse("journal: off\nmodels: {m: {engine: vllm, weights: a/b}}").journal_dir is None
+    assert parse("journal: false\nmodels: {m: {engine: vllm, weights: a/b}}").journal_dir is None
+
+
+def test_state_is_kept_where_the_desktop_says(monkeypatch, tmp_path):
+    text = "models: {m: {engine: vllm, weights: a/b}}"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert parse(text).state_dir == Path("/state/tidegate")
+    assert parse(text).journal_dir == Path("/state/tidegate/journal")
+
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")
+    assert parse(text).state_dir == tmp_path / ".local/state/tidegate"
+
+
+def test_a_target_that_is_not_the_batch_size_is_a_warning_with_both_numbers():
+    settings = parse("models: {m: {engine: vllm, weights: a/b, slots: 8, scaling: {concurrency_target: 32}}}")
+
+    assert settings.warnings == (
+        (
+            "models.m.scaling.concurrency_target is 32 but models.m.slots, the engine's batch size, is 8: "
+            "replicas are added only when requests already wait"
+        ),
+    )
+
+
+def test_auto_is_the_batch_size():
+    found = model("{engine: vllm, weights: a/b, slots: 48, scaling: {concurrency_target: auto}}")
+
+    assert found.fleet.scaling.concurrency_target == 48
+
+
+def test_arguments_that_change_the_batch_size_are_a_warning():
+    settings = parse("models: {m: {engine: vllm, weights: a/b, slots: 8, args: [--max-num-seqs, 64]}}")
+
+    assert settings.warnings == (
+        "models.m.slots is 8 but the command line gives the vllm engine a batch size of 64; make them equal",
+    )
+
+
+def test_caps_below_the_least_are_warnings():
+    settings = parse(
+        "fleet: {gpus: [0, 1], max_replicas: 2, max_cost: 5/h}\n"
+        "models: {m: {engine: vllm, weights: a/b, gpus: 1, price: 2.50/h, "
+        "scaling: {min_replicas: 3, max_replicas: 3}}}"
+    )
+
+    assert settings.warnings == (
+        "all min_replicas together are 3, but fleet.max_replicas is 2",
+        "all min_replicas together need 3 GPUs, but the fleet may use 2",
+        "all min_replicas together cost 7.5/h, but fleet.max_cost is 5/h",
+    )
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_example_loads_without_problems_and_round_trips(path):
+    settings = load(path)
+
+    assert settings.warnings == ()
+    assert parse(render(settings)) == settings
+
+
+def test_the_default_of_make_serve_goes_from_zero_to_three():
+    scaling = load(EXAMPLES / "smollm2-llamacpp.yaml").models["smollm2"].fleet.scaling
+
+    assert scaling == Scaling(ScalingPolicy.CONCURRENCY, 0, 3, 10.0, 60.0, 8.0)
+
+
+def refusal(path):
+    with pytest.raises(PolicyError) as caught:
+        load(path)
+    (problem,) = caught.value.problems
+    return str(problem)
+
+
+def test_files_that_cannot_be_read_are_refused_in_a_sentence(tmp_path):
+    binary, huge = tmp_path / "binary.yaml", tmp_path / "huge.yaml"
+    binary.write_bytes(b"models: \xff")
+    huge.write_text("#" * (1024 * 1024 + 1))
+
+    assert refusal(tmp_path / "none.yaml") == "the file cannot be read: No such file or directory"
+    assert refusal(tmp_path) == "the file cannot be read: Is a directory"
+    assert refusal(binary) == "the file is not UTF-8 text (byte 8)"
+    assert refusal(huge) == "the file is larger than 1MiB, which no policy is"
+
+
+OLD = "models: {m: {engine: vllm, weights: a/b}, other: {engine: vllm, weights: c/d}}"
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        OLD,
+        "models: {m: {engine: vllm, weights: a/b}}",
+        (
+            f"models: {{m: {{engine: vllm, weights: a/b}}, new: {{engine: emulated}}}}\n"
+            f"gateway: {{keys: [{{sha256: {SHA}, name: a}}], request_timeout: 1m}}\nfleet: {{max_replicas: 3}}"
+        ),
+        (
+            "models: {m: {engine: vllm, weights: a/b, routing: round_robin, price: 1/h, drain_deadline: 1m, "
+            "queue: {max_requests: 3}, scaling: {max_replicas: 3, window: 1m}, restarts: {give_up_after: 2}}}"
+        ),
+    ],
+)
+def test_what_brains_and_gateway_hold_may_change_while_running(new):
+    assert differences(parse(OLD), parse(new)) == []
+
+
+def test_what_processes_were_started_with_may_not():
+    new = parse(
+        "gateway: {port: 9000, admin_host: localhost}\nfleet: {gpus: [0], state_dir: /elsewhere}\n"
+        "models: {m: {engine: sglang, weights: a/c, slots: 9, args: [-x], env: {A: b}, gpus: 1, memory: 1GiB},"
+        " other: {engine: vllm, static: ['http://h:1']}}"
+    )
+
+    assert differences(parse(OLD), new) == [
+        "fleet.gpus",
+        "fleet.state_dir",
+        "gateway.admin_host",
+        "gateway.port",
+        "journal.dir",
+        "models.m.args",
+        "models.m.engine",
+        "models.m.env",
+        "models.m.gpus",
+        "models.m.memory",
+        "models.m.slots",
+        "models.m.weights",
+        "models.other.static",
+    ]
