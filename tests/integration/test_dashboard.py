@@ -1,15 +1,19 @@
 import asyncio
 import json
+import re
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from browser.fake_fleet import FakeFleet, decision, model, replica
+from tidegate import dashboard
 from tidegate.core.lifecycle import State
 from tidegate.dashboard import AdminServer, feed
 from tidegate.dashboard.guard import HEADERS
+from tidegate.dashboard.server import ASSETS
 
 
 @pytest.fixture
@@ -271,3 +275,15 @@ async def status_of(server, head):
     line = await asyncio.wait_for(reader.readline(), 5)
     writer.close()
     return int(line.split()[1])
+
+
+def test_every_asset_is_served_and_asks_for_nothing_from_elsewhere():
+    folder = Path(dashboard.__file__).parent / "assets"
+
+    assert {name for name, _ in ASSETS.values()} == {path.name for path in folder.iterdir()}
+    for path in folder.iterdir():
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "//" not in re.sub(r"^\s*//.*", "", text, flags=re.MULTILINE), path.name
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|\sstyle=|\son\w+=", text
+        )
