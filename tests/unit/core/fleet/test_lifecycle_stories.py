@@ -190,6 +190,10 @@ def test_one_that_served_long_is_replaced_at_once_and_old_failures_are_forgotten
     assert world.view(64).failures == 0
     assert world.view(64).last_failure.detail == "killed"
 
+    world.ready(65, "m-3")
+    world.exited(125, "m-3", "killed")
+    assert world.view(125).failures == 0, "60 s are 60 s, also when no tick came in between"
+
 
 def test_a_start_that_takes_too_long_is_stopped_and_tried_again(world, settings):
     """Ready after 20 s with a limit of 15 s: failed once, and tried again under back-off."""

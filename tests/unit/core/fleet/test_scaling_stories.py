@@ -1,6 +1,7 @@
 """Numbers of replicas over time: growing, shrinking, zero and back, bad data, restarts."""
 
 import math
+from itertools import pairwise
 
 import pytest
 
@@ -183,6 +184,15 @@ def test_a_figure_that_is_no_count_is_unknown(world, settings, bad, field):
     assert world.desired() == 1
 
 
+def test_a_share_that_became_unknown_still_counts_for_growing(world, settings):
+    world.configure(0, {M: settings(min_replicas=1, concurrency_target=8)})
+    world.report(0, in_flight=16, gateway="a")
+    world.report(0, in_flight=0, gateway="b")
+    world.report(1, in_flight=math.nan, gateway="a", peak=math.nan)
+    world.report(1, in_flight=32, gateway="b")
+    assert world.desired() == 6
+
+
 def test_a_model_missing_from_a_report_is_unknown(world, settings):
     other = ModelId("other")
     world.configure(0, {M: settings(min_replicas=1, window_s=5, scale_down_delay_s=20), other: settings()})
@@ -221,6 +231,23 @@ def test_a_restarted_controller_adopts_and_does_not_shrink_before_a_full_window(
     world.run(60, 70, in_flight=1)
     assert world.desired() == 1
     assert world.ordered("launch") == []
+
+
+def test_a_window_longer_than_the_delay_is_waited_for_too(world, settings):
+    for n in (1, 2, 3):
+        world.adopt(0, f"m-{n}")
+    world.configure(0, {M: settings(min_replicas=1, window_s=30, scale_down_delay_s=0)})
+    world.run(0, 29, in_flight=1)
+    assert world.desired() == 3
+    assert world.view(29).decision.held_by == "window"
+    world.run(30, 30, in_flight=1)
+    assert world.desired() == 1
+
+    world.adopt(31, "m-8")
+    world.run(31, 60, in_flight=1)
+    assert world.desired() == 2
+    world.run(61, 61, in_flight=1)
+    assert world.desired() == 1
 
 
 def test_an_extra_replica_started_by_hand_is_adopted_then_shrunk_with_a_reason(world, settings):
@@ -416,4 +443,5 @@ def test_a_moment_that_has_passed_is_never_asked_for(world, settings):
         world.tick(at / 3)
     wakes = [(at, e.at_s) for at, _, effects in world.turns for e in effects if isinstance(e, WakeAt)]
     assert wakes
+    assert all(one[1] != other[1] for one, other in pairwise(wakes)), "nor is the same moment twice in a row"
     assert all(at_s > at for at, at_s in wakes)

@@ -37,15 +37,14 @@ class Concurrency:
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number.
 
-        1. The window's peak gives the suggestion. While a gateway is not heard it may only raise.
+        1. The window's peak gives the suggestion.
         2. The hold keeps every higher suggestion for the scale-down delay.
-        3. The floor and the ban on shrinking come last.
+        3. The floor and the ban on shrinking come last: while a gateway is not heard, and until a full
+           window has been, the number may only rise.
         """
         target = self._scaling.concurrency_target
         asked = replicas_for(seen.demand.concurrency, target)
         suggested = seen.within(replicas_for(seen.demand.peak, target))  # 1
-        if not seen.is_complete:
-            suggested = max(suggested, seen.standing)
         held = self._hold.ask(suggested, now_s)  # 2
         wanted = max(held, seen.floor)  # 3
         if not seen.may_shrink:
@@ -64,10 +63,8 @@ class Concurrency:
     def _holder(self, seen: Situation, asked: int, suggested: int, held: int, wanted: int) -> str | None:
         if wanted <= seen.within(asked):
             return None
-        if not seen.is_complete and wanted == seen.standing:
-            return "no data"
         if wanted > max(held, seen.floor):
-            return "window"
+            return "window" if seen.is_complete else "no data"
         if wanted > held:
             return seen.floor_by
         return "scale_down_delay" if wanted > suggested else "window"
