@@ -1,14 +1,17 @@
 """What only a backend with processes of its own can promise."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from conformance.worlds import Observer, fake_model, fleet_id_of, launch, stop
+from engines import fake_engine
 from engines.waiting import wait_until
 from tidegate.backends.local import processes
 from tidegate.backends.local.devices import Gpu
@@ -77,6 +80,35 @@ async def test_orphaned_children_of_a_crashed_engine_are_ended_before_exit_is_re
 
     assert "killed by SIGKILL" in exited.detail
     assert rig.alive() == []
+
+
+async def test_sigterm_goes_to_the_first_process_alone_as_long_as_it_lives(rig, tmp_path):
+    fleet, observer = await rig.open(
+        fake_model("--children", 1, "--children-note", tmp_path / "asked", stop_grace_s=1.0)
+    )
+    launch(fleet, "r1")
+    await observer.until("r1", Seen.READY)
+    leader = next(each for each in rig.alive() if each.identity.pid == each.group)
+
+    # A stopped first process does not end on SIGTERM, so the whole grace passes.
+    os.kill(leader.identity.pid, signal.SIGSTOP)
+    stop(fleet, "r1")
+    await observer.until("r1", Seen.EXITED)
+
+    assert not (tmp_path / "asked").exists()
+
+
+async def test_an_engine_behind_a_shell_is_asked_to_end_too(rig, tmp_path):
+    command = ("sh", "-c", f"{sys.executable} {fake_engine.__file__} --port {{port}}; true")
+    model = fake_model()
+    fleet, observer = await rig.open(
+        replace(model, spec=replace(model.spec, command=command), stop_grace_s=5.0)
+    )
+    launch(fleet, "r1")
+    await observer.until("r1", Seen.READY)
+
+    stop(fleet, "r1")
+    await observer.until("r1", Seen.EXITED, within_s=2.0)
 
 
 async def test_an_engine_that_ignores_sigterm_is_killed_after_its_grace(rig):

@@ -33,7 +33,7 @@ def main():
     if options.ignore_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for number in range(options.children):
-        fork_child(leaves_session=number < options.deserters)
+        fork_child(number < options.deserters, options.children_note)
     serve(options)
 
 
@@ -45,6 +45,9 @@ def parse():
     parser.add_argument("--say", default="", help="last words before that")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--children", type=int, default=0)
+    parser.add_argument(
+        "--children-note", type=Path, metavar="FILE", help="made by a child that gets SIGTERM"
+    )
     parser.add_argument("--deserters", type=int, default=0, help="so many of the children leave the session")
     parser.add_argument(
         "--first-port-is-taken", type=Path, metavar="FILE", help="fail to bind unless FILE exists; make it"
@@ -53,12 +56,12 @@ def parse():
     return parser.parse_args()
 
 
-def fork_child(leaves_session):
-    """A child that shrugs off SIGTERM and would outlive its parent by an hour."""
+def fork_child(leaves_session, note):
+    """A child that shrugs off SIGTERM, at most makes a note of it, and would outlive its parent by an hour."""
     if os.fork() == 0:
         if leaves_session:
             os.setsid()
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, (lambda *_: note.touch()) if note else signal.SIG_IGN)
         time.sleep(3600)
         os._exit(0)
 

@@ -49,14 +49,21 @@ class Group:
     async def end(self, grace_s: float) -> None:
         """SIGTERM, then SIGKILL after the grace; returns once no process of the replica lives."""
         began_s = time.monotonic()
-        if grace_s > 0 and await self._signal(signal.SIGTERM):
+        # The first process alone is asked first: vLLM's server finishes its streams, but not if its
+        # engine processes get the signal too. What outlives it (a shell's child, say) is asked next.
+        if grace_s > 0 and self.first is not None and not self.exited.is_set():
+            processes.send_to_one(self.first, signal.SIGTERM)
             await _set_within(self.exited, grace_s)
+        is_asked = False
         pause_s = _FIRST_PAUSE_S
         complained = False
         while found := await self._members():
             waited_s = time.monotonic() - began_s
             if waited_s >= grace_s:
                 processes.send(found, signal.SIGKILL)
+            elif not is_asked:
+                processes.send(found, signal.SIGTERM)
+                is_asked = True
             if waited_s >= grace_s + _COMPLAIN_AFTER_S and not complained:
                 pids = ", ".join(str(process.identity.pid) for process in found)
                 log.warning("replica %s: processes %s do not die", self._replica_id, pids)
@@ -70,11 +77,6 @@ class Group:
     def let_go(self) -> None:
         """Stop watching; the processes live on."""
         self._unwatch()
-
-    async def _signal(self, number: signal.Signals) -> bool:
-        found = await self._members()
-        processes.send(found, number)
-        return bool(found)
 
     async def _members(self) -> list[processes.Process]:
         # In a thread: on a machine with thousands of processes this takes tens of milliseconds.

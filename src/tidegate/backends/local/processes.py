@@ -147,7 +147,20 @@ def send(processes: Sequence[Process], number: signal.Signals) -> None:
             os.killpg(group, number)
     for process in processes:
         if process.group not in groups:
-            _send_to_one(process.identity, number)
+            send_to_one(process.identity, number)
+
+
+def send_to_one(identity: Identity, number: signal.Signals) -> None:
+    """Signal this very process, not one that got its pid later."""
+    pidfd = open_pidfd(identity)
+    if pidfd is None:
+        return
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(pidfd)
 
 
 def living() -> Iterator[Process]:
@@ -179,18 +192,6 @@ def _mark(fleet_id: str, replica_id: ReplicaId) -> frozenset[bytes]:
 def _is_present(identity: Identity) -> bool:
     """True while the pid is this process's own: alive, or a zombie that nobody has collected."""
     return started_ticks_of(identity.pid) == identity.started_ticks
-
-
-def _send_to_one(identity: Identity, number: signal.Signals) -> None:
-    pidfd = open_pidfd(identity)
-    if pidfd is None:
-        return
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(pidfd)
 
 
 def _stat(pid: int) -> list[str] | None:
