@@ -150,6 +150,12 @@ class Running:
     def pid(self) -> int:
         return self._process.pid
 
+    def check_alive(self) -> None:
+        """Raises CannotRun when it has ended by itself, or by someone else's hand."""
+        if self._process.poll() is not None:
+            message = f"ended with {self._process.returncode}: {self.last_words()}"
+            raise CannotRun(message)
+
     def last_words(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else "it said nothing"
@@ -157,9 +163,7 @@ class Running:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
         while True:
-            if self._process.poll() is not None:
-                message = f"ended with {self._process.returncode}: {self.last_words()}"
-                raise CannotRun(message)
+            self.check_alive()
             wrong = _answers(self._place.port)
             if not wrong:
                 return
