@@ -50,9 +50,11 @@ def check(file: Path) -> None:
 @config.command()
 def schema() -> None:
     """Print the JSON Schema of policy files, for editors."""
+    import json
+
     from tidegate.config import json_schema
 
-    click.echo(json_schema())
+    click.echo(json.dumps(json_schema(), indent=2))
 
 
 def main() -> None:
