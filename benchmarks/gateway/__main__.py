@@ -145,14 +145,13 @@ def run(arguments: argparse.Namespace, folder: Path, notes: dict[str, str]) -> l
                 try:
                     with Running(gateway, place, cores.gateway) as running:
                         for scenario in scenarios:
-                            progress.print(
-                                f"  {repetition}/{arguments.repetitions} {gateway.name} {scenario.name}"
+                            turn = f"{repetition}/{arguments.repetitions} {gateway.name} {scenario.name}"
+                            progress.print(f"  {turn}")
+                            found = bench.measure(
+                                gateway.name, running.port, running.pid, engine_pid, scenario, repetition
                             )
-                            measured.append(
-                                bench.measure(
-                                    gateway.name, running.port, running.pid, engine_pid, scenario, repetition
-                                )
-                            )
+                            measured.append(found)
+                            running.check_alive(turn)
                 except CannotRun as error:
                     notes[gateway.name] = f"{notes[gateway.name]}: {error}"
                     gateways.remove(gateway)

@@ -150,10 +150,10 @@ class Running:
     def pid(self) -> int:
         return self._process.pid
 
-    def check_alive(self) -> None:
+    def check_alive(self, doing: str) -> None:
         """Raises CannotRun when it has ended by itself, or by someone else's hand."""
         if self._process.poll() is not None:
-            message = f"ended with {self._process.returncode}: {self.last_words()}"
+            message = f"ended with {self._process.returncode} ({doing}): {self.last_words()}"
             raise CannotRun(message)
 
     def last_words(self) -> str:
@@ -163,7 +163,7 @@ class Running:
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_DEADLINE_S
         while True:
-            self.check_alive()
+            self.check_alive("starting")
             wrong = _answers(self._place.port)
             if not wrong:
                 return

@@ -16,7 +16,8 @@ from benchmarks.gateway.scenarios import GOALS, MEMORY
 from benchmarks.gateway.stats import Measurement, Spread, Summary, Verdict, judge, look_up, summarize
 
 DOCS_BEGIN, DOCS_END = "<!-- gateway figures: begin -->", "<!-- gateway figures: end -->"
-WIDTH_WITHOUT_TERMINAL = 150
+WIDTH_WITHOUT_TERMINAL = 200
+DISTURBED_PERCENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +136,10 @@ def _disturbance(report: Report) -> str:
     if not shares:
         return "Nothing was measured."
     spread = Spread.of(shares)
+    judgement = "" if spread.median <= DISTURBED_PERCENT else " Too much for these figures to mean anything."
     return (
         f"CPU that other programs took meanwhile, in percent of a core: median {spread.median:.0f}, at most "
-        f"{spread.high:.0f}. Load average at the start: {report.context['facts']['load_average'][0]:.1f}."
+        f"{spread.high:.0f}. Load average at the start: {report.context['facts']['load_average'][0]:.1f}.{judgement}"
     )
 
 
