@@ -5,35 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.config.settings import Settings
-from tidegate.core.types import DemandReport, LatencySummary, ModelId
-from tidegate.dashboard.assemble import Ledger, decision_page, fleet_page
+from tidegate.core.effects import Record
+from tidegate.core.types import DemandReport
+from tidegate.dashboard import LatencyWindow, Ledger, decision_page, fleet_page
 from tidegate.dashboard.page import DecisionPage, FleetPage
 from tidegate.gateway import Meters
 from tidegate.runtime.controlling import ControlOwner
 
 
 class Pages:
-    """Keeps the last report and the last latencies of each model."""
+    """Keeps the last report and the latencies of the last seconds."""
 
     def __init__(self, control: ControlOwner, meters: Meters) -> None:
         self._control = control
         self._meters = meters
         self._report: DemandReport | None = None
-        self._latency: dict[ModelId, LatencySummary] = {}
+        self._latency = LatencyWindow()
         self.gateway = ""
 
     def note(self, report: DemandReport) -> None:
         """A report that goes to the controller."""
         self._report = report
-        for demand in report.models:
-            if demand.latency.samples:
-                self._latency[demand.model] = demand.latency
+
+    def record(self, record: Record, now_s: float) -> None:
+        """A request that has ended."""
+        self._latency.record(record, now_s)
 
     def fleet(self, settings: Settings) -> FleetPage:
         """Everything at this moment."""
+        view = self._control.view()
         return fleet_page(
-            self._control.view(),
-            Ledger.of(self._report, self._latency),
+            view,
+            Ledger.of(self._report, self._latency.summaries(view.at_s)),
             settings.models,
             gateway=self.gateway,
             outcomes=self._meters.outcomes(),

@@ -171,6 +171,7 @@ class Service:
 
     def _record(self, record: Record) -> None:
         self._meters.record(record)
+        self._pages.record(record, self._clock.now_s())
         if request_log.isEnabledFor(logging.DEBUG):
             request_log.debug("%s", record)
 
