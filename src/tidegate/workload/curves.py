@@ -97,7 +97,9 @@ class RateCurve:
 
     def _rate_on(self, place: int, at_s: float) -> float:
         (s0, r0), (s1, r1) = self.knots[place - 1], self.knots[place]
-        return r0 + (r1 - r0) * (at_s - s0) / (s1 - s0)
+        part = (at_s - s0) / (s1 - s0)
+        # Weighted ends rather than r0 + (r1 - r0) * part, which can fall below 0 where r1 is 0.
+        return r0 * (1.0 - part) + r1 * part
 
 
 def steady(per_s: float, for_s: float) -> RateCurve:
@@ -184,4 +186,5 @@ def _reached(part: float, rate: float, end_rate: float, for_s: float) -> float:
     """
     slope = (end_rate - rate) / for_s
     root = math.sqrt(max(0.0, rate * rate + 2.0 * slope * part))
-    return 2.0 * part / (rate + root) if part > 0.0 else 0.0
+    # 0 also when the part is too small for its root to be a number.
+    return 2.0 * part / (rate + root) if rate + root > 0.0 else 0.0

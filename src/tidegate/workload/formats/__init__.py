@@ -21,7 +21,7 @@ from tidegate.workload.formats import (
     servegen,
 )
 from tidegate.workload.formats.guess import LOOKS, Format, guessed, peeked
-from tidegate.workload.formats.reading import Broken, Reading, Source, UnreadableTrace
+from tidegate.workload.formats.reading import Broken, Reading, Source, UnreadableTrace, check_drawn
 from tidegate.workload.gaps import PoissonGaps
 from tidegate.workload.generate import arrival_times
 from tidegate.workload.scale import scaled_rate
@@ -68,6 +68,8 @@ def _drawn(source: Source, dice: Dice, rate_scale: float) -> Reading:
     rates, broken = servegen.read_rates(source)
     builder = TraceBuilder()
     if rates.starts_s:
-        for moment_s in arrival_times(rates.curve.scaled(rate=rate_scale), dice, PoissonGaps()):
+        curve = rates.curve.scaled(rate=rate_scale)
+        check_drawn(curve.expected)
+        for moment_s in arrival_times(curve, dice, PoissonGaps()):
             builder.add(moment_s, None, None)
     return Reading(builder.build(), broken)

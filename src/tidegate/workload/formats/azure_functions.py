@@ -18,6 +18,7 @@ from tidegate.workload.formats.reading import (
     Broken,
     Reading,
     Source,
+    check_drawn,
     each_row,
     header_of,
     moment,
@@ -115,6 +116,7 @@ def trace_of_minutes(functions: list[FunctionMinutes], dice: Dice, rate_scale: f
     Scaled counts are rounded up or down by chance, so that a function called once an hour does not
     vanish, or come too often, at a tenth of the rate.
     """
+    check_drawn(sum(one.calls for one in functions) * rate_scale)
     builder = TraceBuilder()
     for one in functions:
         for moment_s in _moments(one.per_minute, rate_scale, dice):

@@ -6,6 +6,7 @@ per-request records (``metadata`` and ``metrics``) and anything with our own fie
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,11 +85,12 @@ class _Clock:
 def _nanoseconds(value: object, name: str) -> int:
     if ABSOLUTE_NS[name] == 1:
         return integer(value, name)
-    try:
-        return round(number(value, name) * ABSOLUTE_NS[name])
-    except (OverflowError, ValueError):
+    fraction, seconds = math.modf(number(value, name))
+    if not math.isfinite(seconds):
         message = f"{name} is {value!r}; a finite number was expected"
-        raise BadValue(message) from None
+        raise BadValue(message)
+    # Apart from each other: epoch seconds times a billion would be rounded to multiples of 256 ns.
+    return int(seconds) * NS + round(fraction * NS)
 
 
 def _flattened(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,10 @@ REASONS_MAX = 100
 """Reasons kept of broken rows; the numbers of their lines are all kept."""
 
 
+DRAWN_MAX = 50_000_000
+"""Requests that a table of counts may be turned into: 0.8 GB of times and lengths."""
+
+
 class UnreadableTrace(ValueError):
     """Not a trace of the named format, or of any; the message says what was expected."""
 
@@ -164,3 +168,11 @@ def not_negative(seconds: float, name: str) -> float:
         message = f"{name} is {seconds:g}; it must not be negative"
         raise BadValue(message)
     return seconds
+
+
+def check_drawn(expected: float) -> None:
+    """Raise UnreadableTrace when a table of counts stands for more requests than fit in memory."""
+    if expected > DRAWN_MAX:
+        ratio = DRAWN_MAX / expected
+        message = f"that is {expected:.4g} requests, of at most {DRAWN_MAX:,}; scale the rate by {ratio:.2g} or less"
+        raise UnreadableTrace(message)

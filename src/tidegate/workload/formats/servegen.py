@@ -18,7 +18,7 @@ from tidegate.workload.formats.reading import (
 )
 from tidegate.workload.gaps import Gaps
 from tidegate.workload.lengths import Histogram
-from tidegate.workload.servegen import Clients, ClientSlot, LengthTable, Rates, gaps_named
+from tidegate.workload.servegen import SLOT_S, Clients, ClientSlot, LengthTable, Rates, gaps_named
 
 
 def read_rates(source: Source) -> tuple[Rates, Broken]:
@@ -30,7 +30,7 @@ def read_rates(source: Source) -> tuple[Rates, Broken]:
 
     def take(row: str) -> None:
         cell = header.split(row)
-        start_s = moment(cell[start], "ts_s")
+        start_s = _slot(cell[start])
         _once(start_s in slots, f"slot {start_s:g}")
         slots[start_s] = moment(cell[rate], "rate_rps")
 
@@ -48,9 +48,7 @@ def read_clients(source: Source) -> tuple[Clients, Broken]:
 
     def take(row: str) -> None:
         cell = header.split(row)
-        slot = ClientSlot(
-            moment(cell[start], "ts_s"), real(cell[rate], "rate_rps"), _gaps(cell[arrival], cell[shape])
-        )
+        slot = ClientSlot(_slot(cell[start]), real(cell[rate], "rate_rps"), _gaps(cell[arrival], cell[shape]))
         if slot.rate_per_s <= 0:
             message = f"rate_rps is {slot.rate_per_s:g}; it must be above 0"
             raise BadValue(message)
@@ -95,6 +93,14 @@ def _histograms(windows: dict[float, list[tuple[int, int, float]]]) -> dict[floa
         for start_s, bins in sorted(windows.items())
         if any(weight > 0 for _, _, weight in bins)
     }
+
+
+def _slot(cell: str) -> float:
+    start_s = moment(cell, "ts_s")
+    if start_s % SLOT_S:
+        message = f"ts_s is {start_s:g}; slots start at multiples of {SLOT_S:g}"
+        raise BadValue(message)
+    return start_s
 
 
 def _gaps(kind: str, shape: str) -> Gaps:
