@@ -2,7 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest import approx
+import pytest
 
 from tidegate.engine.batch import Engine
 from tidegate.engine.latency import LinearLaw
@@ -81,9 +81,9 @@ def test_leaps_and_steps_give_the_same_schedule(limits, arrivals):
         stepped.preemptions,
     )
     for leap, step in zip(by_leaps, by_steps, strict=True):
-        assert leap.scheduled_s == approx(step.scheduled_s, abs=1e-9)
-        assert leap.first_token_s == approx(step.first_token_s, abs=1e-9)
-        assert leap.finished_s == approx(step.finished_s, abs=1e-9)
+        assert leap.scheduled_s == pytest.approx(step.scheduled_s, abs=1e-9)
+        assert leap.first_token_s == pytest.approx(step.first_token_s, abs=1e-9)
+        assert leap.finished_s == pytest.approx(step.finished_s, abs=1e-9)
         assert (leap.cached_tokens, leap.preemptions) == (step.cached_tokens, step.preemptions)
 
 
@@ -143,7 +143,7 @@ def test_what_is_told_does_not_depend_on_when_one_looks(limits, arrivals, looks)
     assert engine.steps == patient.steps
     assert sorted(s.key for s in started) == sorted(s.key for s in ended) == list(range(len(made)))
     for (_, sequence), other in zip(made, expected, strict=True):
-        assert sequence.finished_s == approx(other.finished_s, abs=1e-9)
+        assert sequence.finished_s == pytest.approx(other.finished_s, abs=1e-9)
 
 
 @given(limits, arrivals)
@@ -196,7 +196,7 @@ def test_the_gap_between_tokens_grows_with_the_batch(a, b):
 def test_the_fewest_steps_that_last_a_span(sequences, kv_tokens, steps, span_s):
     took_s = LAW.decode_s(sequences, kv_tokens, steps)
     one_by_one = sum(LAW.mixed_s(sequences, kv_tokens + n * sequences, []) for n in range(min(steps, 50)))
-    assert LAW.decode_s(sequences, kv_tokens, min(steps, 50)) == approx(one_by_one)
+    assert LAW.decode_s(sequences, kv_tokens, min(steps, 50)) == pytest.approx(one_by_one)
 
     fewest = LAW.decode_steps(sequences, kv_tokens, span_s)
     assert LAW.decode_s(sequences, kv_tokens, fewest) >= span_s

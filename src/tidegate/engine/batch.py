@@ -39,6 +39,10 @@ class Engine:
         """Steps begun so far."""
         self.step_tokens = 0
         """Tokens computed in all steps so far, prompts and answers."""
+        self.output_tokens = 0
+        """Tokens of answers in all steps so far."""
+        self.busy_s = 0.0
+        """Time spent in steps so far."""
         self.preemptions = 0
         self.pool = BlockPool(limits.kv_blocks, caching=limits.prefix_caching)
         self._grouping = grouping
@@ -169,8 +173,10 @@ class Engine:
     def _pass(self, steps: int, took_s: float, tokens: int) -> None:
         """The clock and the sums move on; who has all its tokens ends."""
         self.now_s += took_s
+        self.busy_s += took_s
         self.steps += steps
         self.step_tokens += tokens
+        self.output_tokens += steps * self._decoding
         self._kv_tokens += steps * self._decoding
         endings = self._endings
         while endings and endings[0][0] <= self.steps:
@@ -320,6 +326,7 @@ class Engine:
         if sequence.first_token_s is None:
             sequence.first_token_s = self.now_s
             self._progress.started.append(sequence)
+        self.output_tokens += 1
         sequence.origin = self.steps - sequence.generated - 1
         sequence.finish_step = sequence.origin + sequence.output_tokens
         self._decoding += 1

@@ -49,8 +49,6 @@ class LinearLaw:
     g: float | None = None
     host_ms: float = 0.0
     """Added to each step: the engine's own work on the host."""
-    factor: float = 1.0
-    """All times are multiplied by this; above 1 for a slow machine."""
 
     def mixed_s(self, sequences: int, kv_tokens: int, chunks: Sequence[Chunk]) -> float:
         if not chunks:
@@ -60,7 +58,7 @@ class LinearLaw:
         for new, cached in chunks:
             work_ms += self.e * new / 1e3 + new * (self.f * new + g * cached) / 1e6
         base_ms = max(self.a + self.b * sequences, self.d) if sequences else self.d
-        return (base_ms + work_ms + self.host_ms) * self.factor / 1e3
+        return (base_ms + work_ms + self.host_ms) / 1e3
 
     def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
         first, growth = self._series(sequences, kv_tokens)
@@ -83,6 +81,22 @@ class LinearLaw:
 
     def _series(self, sequences: int, kv_tokens: int) -> tuple[float, float]:
         """The first decode step, and what each next one takes longer."""
-        scale = self.factor / 1e3
-        first = (self.a + self.host_ms + self.b * sequences + self.c * kv_tokens / 1e3) * scale
-        return first, self.c * sequences / 1e3 * scale
+        first_ms = self.a + self.host_ms + self.b * sequences + self.c * kv_tokens / 1e3
+        return first_ms / 1e3, self.c * sequences / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Slowed:
+    """Another law with all times multiplied; above 1 for a straggler."""
+
+    law: StepLaw
+    factor: float
+
+    def mixed_s(self, sequences: int, kv_tokens: int, chunks: Sequence[Chunk]) -> float:
+        return self.factor * self.law.mixed_s(sequences, kv_tokens, chunks)
+
+    def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
+        return self.factor * self.law.decode_s(sequences, kv_tokens, steps)
+
+    def decode_steps(self, sequences: int, kv_tokens: int, span_s: float) -> int:
+        return self.law.decode_steps(sequences, kv_tokens, span_s / self.factor)

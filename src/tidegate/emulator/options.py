@@ -1,0 +1,150 @@
+"""How one emulated engine is set up, and how its command line says so."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tidegate.emulator import specs
+from tidegate.emulator.faults import Fault
+from tidegate.engine.catalogue import PROFILES, Profile, profile
+from tidegate.engine.coldstart import Stage, StageKind
+from tidegate.engine.sequence import Limits
+
+DEFAULT_PROFILE = "llama-3.1-8b-h100x1"
+
+_STAGES = {kind.value: kind for kind in StageKind if kind not in (StageKind.FIRST_REQUEST, StageKind.WAKE)}
+
+
+class OnSigterm(Enum):
+    """What becomes of running answers when the process is told to end."""
+
+    DRAIN = "drain"
+    """They run to their end; new requests get 500 and health stays 200 (vLLM with a shutdown timeout)."""
+    ABORT = "abort"
+    """They end at once with ``finish_reason: "abort"`` and ``[DONE]`` (vLLM's default)."""
+    CUT = "cut"
+    """Their connections close without a word."""
+
+
+def cold_start(text: str) -> tuple[Stage, ...]:
+    """``30s`` in all, or stages such as ``procurement=90s,image=12s,weights=8s,engine_start=20s``.
+
+    Raises:
+        ValueError: it cannot be read; the message says what is allowed.
+    """
+    if text and "=" not in text:
+        return (Stage(StageKind.ENGINE_START, specs.duration(text)),)
+    durations = specs.fields("cold-start", text, dict.fromkeys(_STAGES, specs.duration))
+    return tuple(Stage(kind, durations[name]) for name, kind in _STAGES.items() if name in durations)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmulatorOptions:
+    """One emulated engine."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0: any free port."""
+    profile: str = DEFAULT_PROFILE
+    """Whose speed and memory it has."""
+    model: str | None = None
+    """The name it answers to; the profile's model unless given."""
+    time_scale: float = 1.0
+    """So many times as fast as the real engine."""
+    max_sequences: int | None = None
+    """The batch size; the profile's unless given."""
+    kv_blocks: int | None = None
+    max_queued: int | None = None
+    """More waiting requests than this are answered 503; no limit unless given."""
+    cold_start: tuple[Stage, ...] = ()
+    """What it waits for before it serves, in model time."""
+    refuse_until_ready: bool = False
+    """While it loads: refuse connections, as vLLM does, instead of answering 503."""
+    faults: tuple[Fault, ...] = ()
+    on_sigterm: OnSigterm = OnSigterm.DRAIN
+    shutdown_timeout_s: float = 30.0
+    """A drain that takes longer on the wall clock turns into an abort."""
+
+    @property
+    def model_name(self) -> str:
+        return self.model or self._profile.model
+
+    @property
+    def limits(self) -> Limits:
+        """The profile's limits with what was given instead."""
+        limits = self._profile.limits
+        return replace(
+            limits,
+            max_sequences=self.max_sequences or limits.max_sequences,
+            kv_blocks=self.kv_blocks or limits.kv_blocks,
+        )
+
+    @property
+    def _profile(self) -> Profile:
+        return profile(self.profile)
+
+    def problems(self) -> Iterator[str]:
+        """What cannot work, one sentence each."""
+        if self.profile not in PROFILES:
+            yield f"profile is {self.profile!r}; known are {', '.join(sorted(PROFILES))}"
+            return
+        if not 0 <= self.port <= 65_535:
+            yield f"port is {self.port}; it must be from 0 (any free one) to 65535"
+        if not 0 < self.time_scale <= 10_000:
+            yield f"time-scale is {self.time_scale:g}; it must be above 0 and at most 10000"
+        for name in ("max_sequences", "kv_blocks"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                yield f"{name.replace('_', '-')} is {value}; it must be at least 1"
+        if self.max_queued is not None and self.max_queued < 0:
+            yield f"max-queued is {self.max_queued}; it must be at least 0"
+        yield from self.limits.problems()
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of ``python -m tidegate.emulator``."""
+    made = argparse.ArgumentParser(
+        prog="tidegate.emulator",
+        description="One emulated engine with an OpenAI API and vLLM's metrics.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = made.add_argument
+    add("--host", default="127.0.0.1", help="where to listen")
+    add("--port", type=int, default=8000, help="0 takes any free one")
+    add("--profile", default=DEFAULT_PROFILE, help="whose speed: " + ", ".join(sorted(PROFILES)))
+    add("--model", help="the name it answers to instead of the profile's model")
+    add("--time-scale", type=float, default=1.0, help="so many times as fast as the real engine")
+    add("--max-sequences", type=int, help="batch size instead of the profile's")
+    add("--kv-blocks", type=int, help="blocks of the KV cache instead of the profile's")
+    add("--max-queued", type=int, help="answer 503 when more requests wait")
+    add("--cold-start", type=_argument(cold_start), default=(), help="30s, or image=60s,weights=20s,...")
+    add("--refuse-until-ready", action="store_true", help="refuse connections while loading")
+    add("--fault", type=_argument(Fault.parse), action="append", default=[], help="slow:factor=5,for=30s")
+    add("--on-sigterm", type=OnSigterm, default=OnSigterm.DRAIN, help="drain, abort or cut")
+    add("--shutdown-timeout", type=_argument(specs.duration), default=30.0, help="the longest drain")
+    return made
+
+
+def options_from(argv: Sequence[str] | None) -> EmulatorOptions:
+    """Read a command line. Ends the process with status 2 and a message when it cannot work."""
+    made = parser()
+    given = vars(made.parse_args(argv))
+    given["faults"] = tuple(given.pop("fault"))
+    given["shutdown_timeout_s"] = given.pop("shutdown_timeout")
+    options = EmulatorOptions(**given)
+    if problems := list(options.problems()):
+        made.error("; ".join(problems))
+    return options
+
+
+def _argument(read: specs.Read) -> specs.Read:
+    def reading(text: str) -> object:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return reading

@@ -1,0 +1,257 @@
+"""What the emulator answers to which request: vLLM's routes and its errors.
+
+Beside them ``/emulator/fault`` (POST a fault as text, DELETE all) and ``/emulator/state`` (GET).
+Prompts are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from tidegate.emulator import wire
+from tidegate.emulator.board import Board
+from tidegate.emulator.faults import Fault, FaultKind
+from tidegate.emulator.service import Busy, Generation, Service
+
+_MOST_BODY_BYTES = 64 * 2**20
+_BUSY = "The engine is currently busy and cannot accept new requests. Please try again later."
+_ENDING = "cannot schedule new futures after shutdown"
+_SSE = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+_METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+
+Read = Callable[[bytes], wire.Wanted]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Routes:
+    """The handlers, and what they count."""
+
+    def __init__(self, model: str, service: Service, board: Board, connections: Callable[[], int]) -> None:
+        self.stage: str | None = "engine_start"
+        """What is being waited for; None once it serves."""
+        self.is_ending = False
+        self._model = model
+        self._service = service
+        self._board = board
+        self._connections = connections
+        self._received = 0
+        self._cancelled = 0
+        self._over = asyncio.Event()
+
+    def app(self) -> web.Application:
+        """The web application."""
+        app = web.Application(client_max_size=_MOST_BODY_BYTES)
+        app.router.add_post("/v1/chat/completions", self._generating(wire.read_chat, is_chat=True))
+        app.router.add_post("/v1/completions", self._generating(wire.read_completion, is_chat=False))
+        app.router.add_post("/v1/embeddings", self._embeddings)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_get("/emulator/state", self._state)
+        app.router.add_post("/emulator/fault", self._order_fault)
+        app.router.add_delete("/emulator/fault", self._clear_faults)
+        return app
+
+    def let_go(self) -> None:
+        """End the requests that would get no answer ever."""
+        self._over.set()
+
+    # ---- answers ----
+
+    def _generating(self, read: Read, *, is_chat: bool) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            fault = await self._received_one()
+            refused = self._refusal(fault)
+            if refused is not None:
+                return refused
+            try:
+                wanted = self._checked(read(await request.read()))
+                generation = self._service.submit(wanted)
+            except wire.BadRequest as error:
+                return _error(400, str(error), "BadRequestError")
+            except KeyError:
+                return self._unknown_model()
+            except Busy:
+                return _error(503, _BUSY, "ServiceUnavailableError")
+            try:
+                answer = wire.Answer(wanted, is_chat=is_chat)
+                give = self._stream if wanted.is_stream else self._whole
+                return await give(request, generation, answer, fault)
+            finally:
+                if not generation.is_ended:
+                    self._cancelled += 1
+                    self._service.end_early(generation)
+
+        return handle
+
+    async def _stream(
+        self, request: web.Request, generation: Generation, answer: wire.Answer, fault: Fault | None
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers=_SSE)
+        await response.prepare(request)
+        most = _most_tokens(generation, fault)
+        sent, piece = 0, b""
+        while sent < most:
+            await generation.more_than(sent)
+            out = min(generation.tokens_out, most)
+            if out > sent:
+                piece += (b"" if sent else answer.opening()) + answer.tokens(generation.words(sent, out))
+                sent = out
+            if generation.is_ended:
+                break
+            await response.write(piece)
+            piece = b""
+        if fault and sent == fault.after_tokens < generation.sequence.output_tokens:
+            await response.write(piece)
+            piece = b""
+            if fault.kind is FaultKind.CUT:
+                return _cut(request, response)
+            self._service.end_early(generation)
+        await generation.ended()
+        piece += answer.ending(generation.finish_reason)
+        if generation.wanted.include_usage:
+            piece += answer.usage_event(sent, generation.sequence.cached_tokens)
+        await response.write(piece + wire.DONE)
+        return response
+
+    async def _whole(
+        self, request: web.Request, generation: Generation, answer: wire.Answer, fault: Fault | None
+    ) -> web.StreamResponse:
+        most = _most_tokens(generation, fault)
+        if fault and most < generation.sequence.output_tokens:
+            generation.is_followed = True
+            await generation.more_than(most - 1)
+            if fault.kind is FaultKind.CUT:
+                return _cut(request, web.Response())
+            self._service.end_early(generation)
+        await generation.ended()
+        out = min(generation.tokens_out, most)
+        words, cached = generation.words(0, out), generation.sequence.cached_tokens
+        return _json(answer.whole(words, generation.finish_reason, out, cached))
+
+    async def _embeddings(self, request: web.Request) -> web.StreamResponse:
+        fault = await self._received_one()
+        refused = self._refusal(fault)
+        if refused is not None:
+            return refused
+        try:
+            model, prompts, is_packed = wire.read_embedding(await request.read())
+            asked = [self._checked(wire.Wanted.of_embedding(model, prompt)) for prompt in prompts]
+            generations = [self._service.submit(wanted) for wanted in asked]
+        except wire.BadRequest as error:
+            return _error(400, str(error), "BadRequestError")
+        except KeyError:
+            return self._unknown_model()
+        except Busy:
+            return _error(503, _BUSY, "ServiceUnavailableError")
+        try:
+            for generation in generations:
+                await generation.ended()
+        finally:
+            for generation in generations:
+                self._service.end_early(generation)
+        return _json(wire.embeddings(self._model, prompts, is_packed=is_packed))
+
+    # ---- what stands before an answer ----
+
+    async def _received_one(self) -> Fault | None:
+        self._received += 1
+        fault = self._board.on_request() if self.stage is None else None
+        if fault and fault.kind is FaultKind.SILENT:
+            await self._over.wait()
+        return fault
+
+    def _refusal(self, fault: Fault | None) -> web.Response | None:
+        if self.stage is not None:
+            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
+        if self.is_ending:
+            return _error(500, _ENDING, "InternalServerError")
+        if fault and fault.kind is FaultKind.STATUS:
+            return _error(fault.code, "A fault was ordered.", "InternalServerError")
+        return None
+
+    def _checked(self, wanted: wire.Wanted) -> wire.Wanted:
+        if wanted.model not in ("", self._model):
+            raise KeyError(wanted.model)
+        context, tokens = self._service.context_tokens, wanted.prompt_tokens + wanted.output_tokens()[0]
+        if tokens > context:
+            message = (
+                f"This model's maximum context length is {context} tokens; the request asks for {tokens}."
+            )
+            raise wire.BadRequest(message)
+        return wanted
+
+    def _unknown_model(self) -> web.Response:
+        return _error(404, "The model does not exist.", "NotFoundError", "model")
+
+    # ---- everything else ----
+
+    async def _models(self, _: web.Request) -> web.Response:
+        if self.stage is not None:
+            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
+        return _json(wire.models(self._model, self._service.context_tokens))
+
+    async def _health(self, _: web.Request) -> web.Response:
+        if self.stage is not None:
+            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
+        return web.Response()
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        page = self._service.meters.page(self._service.engine)
+        return web.Response(body=page, headers=_METRICS)
+
+    async def _state(self, _: web.Request) -> web.Response:
+        engine = self._service.engine
+        state = {
+            "model": self._model,
+            "stage": self.stage,
+            "running": engine.running,
+            "waiting": engine.waiting,
+            "received_total": self._received,
+            "completed_total": self._service.meters.completed_total,
+            "cancelled_total": self._cancelled,
+            "open_connections": self._connections() - 1,  # without the one that asks
+            "kv_blocks_used": engine.pool.total - engine.pool.free,
+            "faults": self._board.names(),
+        }
+        return _json(msgspec.json.encode(state))
+
+    async def _order_fault(self, request: web.Request) -> web.Response:
+        try:
+            self._board.order(Fault.parse(await request.text()))
+        except ValueError as error:
+            return _error(400, str(error), "BadRequestError")
+        return web.Response(status=204)
+
+    async def _clear_faults(self, _: web.Request) -> web.Response:
+        self._board.clear()
+        self._over.set()
+        self._over = asyncio.Event()
+        return web.Response(status=204)
+
+
+def _most_tokens(generation: Generation, fault: Fault | None) -> int:
+    tokens = generation.sequence.output_tokens
+    if fault and fault.kind in (FaultKind.CUT, FaultKind.ABORT):
+        return min(tokens, fault.after_tokens)
+    return tokens
+
+
+def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Close the connection as it is; what was written is still sent."""
+    if request.transport:
+        request.transport.close()
+    return response
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+def _error(status: int, message: str, kind: str, param: str | None = None) -> web.Response:
+    body = wire.error(status, message, kind, param)
+    return web.Response(status=status, body=body, content_type="application/json")

@@ -1,0 +1,189 @@
+"""The engine model against the wall clock.
+
+One task owns the pace: it lets the model run up to now, hands out the tokens of the steps that have
+ended, and sleeps until the step in flight ends. It sleeps longer when handing out has become
+expensive, so that it never takes more than a fifth of a core: tokens then come in larger pieces, as
+vLLM's do when its own front end falls behind. Model seconds are wall seconds times the time scale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from itertools import count
+
+from tidegate.emulator import text
+from tidegate.emulator.meters import Meters
+from tidegate.emulator.wire import Wanted
+from tidegate.engine.batch import Engine
+from tidegate.engine.latency import Slowed
+from tidegate.engine.sequence import Sequence
+
+_SHORTEST_SLEEP_S = 0.001
+_SLEEP_PER_WORK = 4.0
+
+
+class Busy(Exception):
+    """The queue is as long as it may be."""
+
+
+class Generation:
+    """One answer on its way. The service writes it, one handler reads it."""
+
+    def __init__(self, sequence: Sequence, wanted: Wanted, answer: str, finish_reason: str) -> None:
+        self.sequence = sequence
+        self.wanted = wanted
+        self.finish_reason = finish_reason
+        self.is_followed = wanted.is_stream
+        """Somebody wants the tokens as they come, not only the end."""
+        self.tokens_out = 0
+        self.is_ended = False
+        self._answer = answer
+        self._reader: asyncio.Future[None] | None = None
+        self._reads_from = 0
+
+    def words(self, begin: int, end: int) -> str:
+        """The text of these tokens."""
+        return self._answer[begin * text.TOKEN_BYTES : end * text.TOKEN_BYTES]
+
+    async def more_than(self, tokens: int) -> None:
+        """Return once more than ``tokens`` are out, or the answer has ended."""
+        while self.tokens_out <= tokens and not self.is_ended:
+            self._reader = asyncio.get_running_loop().create_future()
+            self._reads_from = tokens
+            await self._reader
+
+    async def ended(self) -> None:
+        """Return once the answer has ended."""
+        await self.more_than(self.sequence.output_tokens)
+
+    def put(self, tokens_out: int, *, is_ended: bool = False) -> None:
+        """So many tokens are out now."""
+        self.tokens_out = tokens_out
+        self.is_ended = is_ended
+        if self._reader and not self._reader.done() and (is_ended or tokens_out > self._reads_from):
+            self._reader.set_result(None)
+
+
+class Service:
+    """Takes requests, paces their tokens, counts what happens."""
+
+    def __init__(self, engine: Engine, meters: Meters, time_scale: float, max_queued: int | None) -> None:
+        self.engine = engine
+        self.meters = meters
+        self._time_scale = time_scale
+        self._max_queued = max_queued
+        self._law = engine.law
+        self._live: dict[Sequence, Generation] = {}
+        self._keys = count()
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+        self._stood_since_s: float | None = None
+        self._has_work = asyncio.Event()
+        self._may_go = asyncio.Event()
+        self._may_go.set()
+        self._task = self._loop.create_task(self._pace(), name="emulated engine")
+
+    @property
+    def live(self) -> int:
+        """Answers that have not ended."""
+        return len(self._live)
+
+    @property
+    def context_tokens(self) -> int:
+        """What fits into the cache at most: one request's prompt and answer."""
+        limits = self.engine.limits
+        return limits.kv_blocks * limits.block_tokens
+
+    # ---- requests ----
+
+    def submit(self, wanted: Wanted) -> Generation:
+        """Queue a request.
+
+        Raises:
+            Busy: too many wait already.
+            ValueError: it can never fit.
+        """
+        if self._max_queued is not None and self.engine.waiting >= self._max_queued:
+            self.meters.rejected()
+            raise Busy
+        tokens, finish_reason = wanted.output_tokens()
+        answer = text.answer(wanted.prompt, tokens, wanted.seed)
+        hashes = text.block_hashes(wanted.prompt + answer.encode(), self.engine.limits.block_tokens)
+        sequence = Sequence(next(self._keys), wanted.prompt_tokens, tokens, hashes)
+        self.engine.add(sequence, self._now_s())
+        generation = Generation(sequence, wanted, answer, finish_reason)
+        self._live[sequence] = generation
+        self._has_work.set()
+        return generation
+
+    def end_early(self, generation: Generation) -> None:
+        """Drop an answer and free its place before the next step; its reader finds it ended."""
+        if self._live.pop(generation.sequence, None) is None:
+            return
+        tokens_out = self.engine.tokens_out(generation.sequence, self._now_s())
+        self.engine.abort(generation.sequence)
+        self.meters.aborted()
+        generation.finish_reason = "abort"
+        generation.put(tokens_out, is_ended=True)
+
+    def end_all_early(self) -> None:
+        """As above, for every answer."""
+        for generation in list(self._live.values()):
+            self.end_early(generation)
+
+    # ---- what faults do ----
+
+    def slow_down(self, factor: float) -> None:
+        """From the next step on, steps take ``factor`` times as long as the profile says."""
+        self.engine.law = self._law if factor == 1 else Slowed(self._law, factor)
+
+    def stand_still(self) -> None:
+        """No token comes out until ``go_on``."""
+        if self._stood_since_s is None:
+            self._stood_since_s = self._loop.time()
+            self._may_go.clear()
+
+    def go_on(self) -> None:
+        """Go on where the engine stood; the time between did not pass for it."""
+        if self._stood_since_s is not None:
+            self._began_s += self._loop.time() - self._stood_since_s
+            self._stood_since_s = None
+            self._may_go.set()
+
+    async def close(self) -> None:
+        """Stop the pace. Answers that have not ended never will."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    # ---- the pace ----
+
+    def _now_s(self) -> float:
+        wall_s = self._loop.time() if self._stood_since_s is None else self._stood_since_s
+        return (wall_s - self._began_s) * self._time_scale
+
+    async def _pace(self) -> None:
+        while True:
+            await self._may_go.wait()
+            await self._has_work.wait()
+            before_s = time.process_time()
+            self._hand_out(self._now_s())
+            if not self._live:
+                self._has_work.clear()
+            await asyncio.sleep(0)  # those who were woken write now
+            worked_s = time.process_time() - before_s
+            step_left_s = (self.engine.now_s - self._now_s()) / self._time_scale
+            await asyncio.sleep(max(_SHORTEST_SLEEP_S, worked_s * _SLEEP_PER_WORK, step_left_s))
+
+    def _hand_out(self, now_s: float) -> None:
+        engine = self.engine
+        told = engine.advance(now_s)
+        self.meters.passed(engine, told)
+        for sequence in told.ended:
+            generation = self._live.pop(sequence, None)
+            if generation:
+                self.meters.ended(sequence, generation.finish_reason)
+                generation.put(sequence.output_tokens, is_ended=True)
+        for sequence, generation in self._live.items():
+            if generation.is_followed:
+                generation.put(engine.tokens_out(sequence, now_s))
