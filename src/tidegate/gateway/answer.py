@@ -15,29 +15,19 @@ HEAD_MAX = 64 * 1024
 
 # The reason phrase is optional and free text.
 HEAD = re.compile(
-    rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*+)?\r\n((?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[^\r\n\x00]*+\r\n)*+)\r\n"
+    rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [^\r\n]*+)?\r\n(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]++:[^\r\n\x00]*+\r\n)*+\r\n"
 )
-FIELD = re.compile(rb"([^:\r\n]+):[ \t]*([^\r\n]*)\r\n")
+# Two passes in C over the whole block cost half of a loop over its fields.
+READ = re.compile(
+    rb"(?<=\n)(connection|content-encoding|content-length|content-type|transfer-encoding):[ \t]*([^\r\n]*)",
+    re.IGNORECASE,
+)
+DROPPED = re.compile(
+    rb"(?<=\n)(?:connection|content-length|keep-alive|proxy-authenticate|proxy-connection|server|te|trailer"
+    rb"|transfer-encoding|upgrade|x-request-id):[^\n]*\n",
+    re.IGNORECASE,
+)
 LENGTH = re.compile(rb"[0-9]{1,15}")
-
-DROPPED = frozenset(
-    {
-        b"connection",
-        b"content-length",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-connection",
-        b"server",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"x-request-id",
-    }
-)
-READ = frozenset(
-    {b"connection", b"content-encoding", b"content-length", b"content-type", b"transfer-encoding"}
-)
 
 STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
@@ -84,27 +74,26 @@ def read_head(raw: bytes) -> AnswerHead:
         raise Malformed(message)
     status = int(match[2])
     known: dict[bytes, bytes] = {}
-    kept = []
-    for name, value in FIELD.findall(match[3]):
+    for name, value in READ.findall(raw):
         low = name.lower()
-        if low in READ:
-            if known.get(low, value) != value:
-                message = "a header is given twice with two values"
-                raise Malformed(message)
-            known[low] = value.rstrip()
-        if low not in DROPPED:
-            kept.append((low, value))
+        if known.get(low, value) != value:
+            message = "a header is given twice with two values"
+            raise Malformed(message)
+        known[low] = value.rstrip()
     media_type = known.get(b"content-type", b"").lower()
     events = status == 200 and media_type.startswith(EVENT_STREAM)
     if events and known.get(b"content-encoding", b"identity").lower() != b"identity":
         message = "the stream is compressed, which was not asked for"
         raise Malformed(message)
     flow = _flow(status, known, events=events)
-    connection = known.get(b"connection", b"").lower()
-    named = {part.strip() for part in connection.split(b",")} if connection else set()
-    fields = b"".join([b"%b: %b\r\n" % field for field in kept if field[0] not in named])
+    # Without the status line and the blank line.
+    fields = DROPPED.sub(b"", raw)[raw.index(b"\n") + 1 : -2]
+    named: set[bytes] = set()
+    if (connection := known.get(b"connection")) is not None:
+        named = {part.strip() for part in connection.lower().split(b",")}
+        fields = _without(fields, named)
     if events:
-        fields += STREAM_FIELDS if b"\r\ncache-control:" not in b"\r\n" + fields else b""
+        fields += STREAM_FIELDS if b"\ncache-control:" not in b"\n" + fields.lower() else b""
     if isinstance(flow, LengthFlow):
         fields += (
             b"content-length: %b\r\n" % known.get(b"content-length", b"0")
@@ -132,3 +121,9 @@ def _flow(status: int, known: dict[bytes, bytes], *, events: bool) -> Flow:
         message = "the body's length is malformed"
         raise Malformed(message)
     return RechunkFlow(events=True, length=int(length)) if events else LengthFlow(int(length))
+
+
+def _without(fields: bytes, names: set[bytes]) -> bytes:
+    """The fields that the connection has not claimed for itself."""
+    lines = fields.splitlines(keepends=True)
+    return b"".join([line for line in lines if line.partition(b":")[0].lower() not in names])

@@ -11,11 +11,12 @@ import asyncio
 from enum import Enum
 from typing import Protocol, cast
 
-from tidegate.config.settings import GatewaySettings
+from tidegate.config.settings import Client, GatewaySettings
 from tidegate.gateway import gate
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal, refusal_answer
 from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
+from tidegate.gateway.routes import Page, Relay
 
 AHEAD_MAX = 64 * 1024
 """Bytes of requests sent before the current one is answered."""
@@ -34,6 +35,17 @@ class Stage(Enum):
     LINGERING = "lingering"
 
 
+class Ticket:
+    """A head that was found good: where its request goes, and whose it is."""
+
+    __slots__ = ("found", "head", "owner")
+
+    def __init__(self, head: gate.Head, found: Relay | Page | None, owner: Client) -> None:
+        self.head = head
+        self.found = found
+        self.owner = owner
+
+
 class Desk(Protocol):
     """Who judges and answers requests: the gateway."""
 
@@ -49,10 +61,10 @@ class Desk(Protocol):
     def gone(self, call: Call) -> None:
         """The client of this call has gone."""
 
-    def check(self, head: gate.Head) -> None:
-        """Raise a Refusal for what the head alone rules out."""
+    def check(self, head: gate.Head) -> Ticket:
+        """Judge a request by its head; raise a Refusal for what the head alone rules out."""
 
-    def take(self, client: ClientConnection, head: gate.Head, body: bytes) -> None:
+    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
         """A whole request. Answered at once, or attached to the client as its call."""
 
     def refused(self, refusal: Refusal) -> None:
@@ -68,12 +80,12 @@ class ClientConnection(asyncio.Protocol):
         "_buffer",
         "_deaf",
         "_desk",
-        "_head",
         "_loop",
         "_paused_since_s",
         "_pumping",
         "_requests",
         "_since_s",
+        "_ticket",
         "_transport",
         "call",
         "stage",
@@ -88,7 +100,7 @@ class ClientConnection(asyncio.Protocol):
         self._since_s = loop.time()
         """When this stage began; for a head, when its first byte came."""
         self._buffer = b""
-        self._head: gate.Head | None = None
+        self._ticket: Ticket | None = None
         self._body: Body | None = None
         self._pumping = False
         self._deaf = False
@@ -193,7 +205,7 @@ class ClientConnection(asyncio.Protocol):
         self.call = None
         self._since_s = self._loop.time()
         self._buffer = b""
-        self._head = self._body = None
+        self._ticket = self._body = None
         if not self._transport.is_closing():
             self._transport.write_eof()
 
@@ -265,46 +277,50 @@ class ClientConnection(asyncio.Protocol):
             max_fields=settings.max_header_fields,
         )
         self._requests += 1
-        self._head = head
         self._buffer = buffer[end:]
         try:
-            self._desk.check(head)
+            ticket = self._desk.check(head)
         except Refusal as refusal:
-            if head.length != 0:
-                raise
-            # Without a body it is known where the next request begins.
-            self._head = None
-            self._desk.refused(refusal)
-            data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=head.keep_alive)
-            self.answer(data, keep_alive=head.keep_alive)
+            self._refuse_head(head, refusal)
             return True
         length = head.length
+        if length is not None and len(buffer) - end >= length:
+            # The whole request came at once, as nearly all do.
+            self._buffer = buffer[end + length :]
+            self.stage = Stage.WAITING
+            self._desk.take(self, ticket, buffer[end : end + length])
+            return True
+        self._ticket = ticket
         self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
         self.stage = Stage.BODY
         self._since_s = self._loop.time()
-        if head.expects is not None and not self._buffer and not self._body.done:
+        if head.expects is not None and not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if self._body.done:
-            self._read_body()
         return True
+
+    def _refuse_head(self, head: gate.Head, refusal: Refusal) -> None:
+        """Turn a request away by its head. Without a body it is known where the next begins."""
+        self._desk.refused(refusal)
+        keep_alive = head.keep_alive and head.length == 0
+        data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
+        self.answer(data, keep_alive=keep_alive)
 
     def _read_body(self) -> None:
         """Take body bytes from the buffer, and hand the request over when it is whole."""
-        body, head = self._body, self._head
+        body, ticket = self._body, self._ticket
         assert body is not None
-        assert head is not None
+        assert ticket is not None
         self._buffer = body.feed(self._buffer)
         if not body.done:
             return
-        self._head = self._body = None
+        self._ticket = self._body = None
         self.stage = Stage.WAITING
-        self._desk.take(self, head, body.whole())
+        self._desk.take(self, ticket, body.whole())
 
     def _refuse(self, refusal: Refusal) -> None:
         """Turn a request away and close: where the next would begin is not known."""
         self._desk.refused(refusal)
-        head = self._head
-        request_id = b"" if head is None else head.request_id or b""
+        request_id = b"" if self._ticket is None else self._ticket.head.request_id or b""
         if not self._transport.is_closing() and self.stage is not Stage.LINGERING:
             self._transport.write(refusal_answer(refusal, request_id=request_id, keep_alive=False))
         self.close()

@@ -13,20 +13,20 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tidegate.config.settings import Client, GatewaySettings
+from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
 from tidegate.gateway import routes
-from tidegate.gateway.auth import Keys
+from tidegate.gateway.auth import ANYBODY, Keys
 from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
-from tidegate.gateway.client import ClientConnection
+from tidegate.gateway.client import ClientConnection, Ticket
 from tidegate.gateway.errors import STATUS_LINE, Refusal, invalid, refusal_answer, too_large, unauthorised
 from tidegate.gateway.gate import Head
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.porter import Porter
-from tidegate.gateway.routes import Form, Page, Relay
+from tidegate.gateway.routes import OPEN_PAGES, Form, Page, Relay
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
@@ -88,25 +88,27 @@ class FrontDesk:
     def refused(self, refusal: Refusal) -> None:
         self._meters.refused(refusal.outcome, refusal.reason)
 
-    def check(self, head: Head) -> None:
+    def check(self, head: Head) -> Ticket:
         """What the head alone rules out: path, method, key, size, media type."""
         found = routes.find(head.method, head.path)
-        if found is None or (isinstance(found, Page) and found.is_open):
-            return
-        if self._client_of(head) is None:
-            raise unauthorised()
+        owner = self._keys.client(head.fields.get(b"authorization"))
+        if owner is None:
+            if found is not None and found not in OPEN_PAGES:
+                raise unauthorised()
+            owner = ANYBODY
         if isinstance(found, Relay):
             limit = self.settings.max_body_bytes
             if head.length is not None and head.length > limit:
                 raise too_large(limit)
             _check_media(head, found)
+        return Ticket(head, found, owner)
 
-    def take(self, client: ClientConnection, head: Head, body: bytes) -> None:
+    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
         """Answer a whole request, or enter it."""
-        found = routes.find(head.method, head.path)
+        head, found = ticket.head, ticket.found
         if isinstance(found, Relay):
             try:
-                self._enter(client, head, found, body)
+                self._enter(client, ticket, found, body)
             except Refusal as refusal:
                 self.refused(refusal)
                 keep_alive = head.keep_alive and client.may_keep_alive
@@ -120,11 +122,9 @@ class FrontDesk:
 
     # ---- requests for engines ----
 
-    def _enter(self, client: ClientConnection, head: Head, relay: Relay, body: bytes) -> None:
+    def _enter(self, client: ClientConnection, ticket: Ticket, relay: Relay, body: bytes) -> None:
+        head, owner = ticket.head, ticket.owner
         asked = _read(head, relay, body)
-        owner_of_key = self._client_of(head)
-        if owner_of_key is None:
-            raise unauthorised()  # The keys were changed while the body came in.
         deadline_s = self._now_s() + self._timeout_s(head)
         request_id, echo = self._ids(head)
         model = ModelId(asked.model)
@@ -150,13 +150,10 @@ class FrontDesk:
                 asked.output_tokens_limit,
                 len(body),
                 deadline_s,
-                owner_of_key.flow,
-                owner_of_key.priority,
+                owner.flow,
+                owner.priority,
             ),
         )
-
-    def _client_of(self, head: Head) -> Client | None:
-        return self._keys.client(head.fields.get(b"authorization"))
 
     def _ids(self, head: Head) -> tuple[RequestId, bytes]:
         """Ours, unique for the journal, and the one that the client is shown. A client's own id is
@@ -218,6 +215,9 @@ class FrontDesk:
 def _check_media(head: Head, relay: Relay) -> None:
     """The body's media type. Asking for exactly ours also keeps web pages out: a browser sends such a
     request to a gateway on the user's own machine only after a permission that we never give."""
+    plain = head.fields.get(b"content-type") == b"application/json" and b"content-encoding" not in head.fields
+    if plain and relay.form is Form.JSON:
+        return
     coding = head.fields.get(b"content-encoding", b"identity")
     media = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if coding.lower() != b"identity" or media != relay.form.value.encode():

@@ -88,15 +88,24 @@ class Histogram:
 class ModelMeters:
     """One model's counts."""
 
-    __slots__ = ("e2e_s", "outcomes", "output_tokens", "prompt_tokens", "queue_s", "ttft_s")
+    __slots__ = ("completed", "e2e_s", "failed", "output_tokens", "prompt_tokens", "queue_s", "ttft_s")
 
     def __init__(self) -> None:
-        self.outcomes: dict[Outcome, int] = {}
+        self.completed = 0
+        self.failed: dict[Outcome, int] = {}
         self.ttft_s = Histogram(WAIT_BUCKETS_S)
         self.e2e_s = Histogram(WAIT_BUCKETS_S)
         self.queue_s = Histogram(WAIT_BUCKETS_S)
         self.prompt_tokens = 0
         self.output_tokens = 0
+
+    def count(self, outcome: Outcome) -> None:
+        """Count an ending that is not a completion."""
+        self.failed[outcome] = self.failed.get(outcome, 0) + 1
+
+    def outcomes(self) -> dict[Outcome, int]:
+        """How many requests ended how."""
+        return {Outcome.COMPLETED: self.completed} | self.failed
 
 
 class Meters(Collector):
@@ -120,21 +129,21 @@ class Meters(Collector):
         of_model = self._models.get(record.model)
         if of_model is None:
             of_model = self._open(record.model)
-        outcome = record.outcome
-        of_model.outcomes[outcome] = of_model.outcomes.get(outcome, 0) + 1
         of_model.queue_s.observe(record.queued_s)
         if record.ttft_s is not None:
             of_model.ttft_s.observe(record.ttft_s)
-        if outcome is Outcome.COMPLETED:
-            of_model.e2e_s.observe(record.e2e_s)
-            of_model.prompt_tokens += record.prompt_tokens
-            of_model.output_tokens += record.output_tokens or 0
+        if record.outcome is not Outcome.COMPLETED:
+            of_model.count(record.outcome)
+            return
+        of_model.completed += 1
+        of_model.e2e_s.observe(record.e2e_s)
+        of_model.prompt_tokens += record.prompt_tokens
+        of_model.output_tokens += record.output_tokens or 0
 
     def refused(self, outcome: Outcome, reason: str) -> None:
         """Count a request that the dispatcher never heard of, or a client that was cut off."""
         self._refusals[reason] = self._refusals.get(reason, 0) + 1
-        outcomes = self._of_others().outcomes
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        self._of_others().count(outcome)
 
     def refusals(self, reason: str) -> int:
         """How often this reason was given."""
@@ -143,13 +152,13 @@ class Meters(Collector):
     def requests(self, model: str, outcome: Outcome) -> int:
         """How many requests of this model ended so."""
         meters = self._models.get(model)
-        return 0 if meters is None else meters.outcomes.get(outcome, 0)
+        return 0 if meters is None else meters.outcomes().get(outcome, 0)
 
     def outcomes(self) -> dict[str, int]:
         """How often each way of ending came, over all models."""
         counts: dict[str, int] = {}
         for meters in self._models.values():
-            for outcome, count in meters.outcomes.items():
+            for outcome, count in meters.outcomes().items():
                 counts[outcome.value] = counts.get(outcome.value, 0) + count
         return counts
 
@@ -175,7 +184,7 @@ class Meters(Collector):
             "tidegate_output_tokens", "Output tokens of completed requests.", labels=("model",)
         )
         for model, meters in self._models.items():
-            for outcome, count in meters.outcomes.items():
+            for outcome, count in meters.outcomes().items():
                 requests.add_metric((model, outcome.value), count)
             prompt.add_metric((model,), meters.prompt_tokens)
             output.add_metric((model,), meters.output_tokens)

@@ -14,7 +14,7 @@ from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.effects import CancelUpstream, Reject, Send
 from tidegate.core.events import ClientGone, Failure, FirstByte, RequestArrived, UpstreamEnded, UpstreamFailed
-from tidegate.core.types import Address, RequestId, Route
+from tidegate.core.types import Address, ReplicaId, RequestId, Route
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import outcome_answer, outcome_event
 from tidegate.gateway.framing import LAST_CHUNK, chunk
@@ -49,8 +49,9 @@ class Porter:
         self._rewrite = rewrite
         self._meters = meters
         self._manners: dict[str, Manners] = {}
-        self._heads: dict[tuple[Address, str], bytes] = {}
+        self._heads: dict[tuple[ReplicaId, str], bytes] = {}
         self._calls: dict[RequestId, Call] = {}
+        self._loop: asyncio.AbstractEventLoop
 
     def __repr__(self) -> str:
         return f"<Porter calls={len(self._calls)} {self.pool!r}>"
@@ -59,6 +60,11 @@ class Porter:
     def open_calls(self) -> int:
         """Requests that have arrived and not ended."""
         return len(self._calls)
+
+    def start(self) -> None:
+        """Begin; called on the event loop."""
+        # Kept, since asking for it costs a system call in Python 3.11 (getpid).
+        self._loop = asyncio.get_running_loop()
 
     # ---- from the client's side ----
 
@@ -92,7 +98,7 @@ class Porter:
         if route.address is None:
             self.attempt_failed(call, Failure.REFUSED, None)
             return
-        connection = self.pool.take(route.replica_id, asyncio.get_running_loop().time())
+        connection = self.pool.take(route.replica_id, self._loop.time())
         if connection is None:
             self._dial(call, route, route.address)
         else:
@@ -209,11 +215,11 @@ class Porter:
             call.upstream.drop()
 
     def _dial(self, call: Call, route: Route, address: Address) -> None:
-        call.connecting = asyncio.get_running_loop().create_task(self._connect(call, route, address))
+        call.connecting = self._loop.create_task(self._connect(call, route, address))
 
     async def _connect(self, call: Call, route: Route, address: Address) -> None:
         """Open a connection for this call; the only coroutine on a request's way."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         manners = self._manners_for(route.engine)
         try:
             async with asyncio.timeout(self.settings.connect_timeout_s):
@@ -236,7 +242,7 @@ class Porter:
         body = call.body
         if call.relay.form is Form.JSON:
             body = self._rewrite(route.engine, call.model, body)
-        key = (address, call.relay.path)
+        key = (route.replica_id, call.relay.path)
         start = self._heads.get(key)
         if start is None:
             start = self._heads[key] = _head_start(address, call.relay.path)

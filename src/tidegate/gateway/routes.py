@@ -25,11 +25,6 @@ class Page(Enum):
     READY = "/ready"
     METRICS = "/metrics"
 
-    @property
-    def is_open(self) -> bool:
-        """Probes come without a key."""
-        return self in (Page.HEALTH, Page.READY)
-
 
 @dataclass(frozen=True, slots=True)
 class Relay:
@@ -63,6 +58,9 @@ RELAYS = {
     )
 }
 PAGES = {page.value: page for page in Page}
+
+OPEN_PAGES = (Page.HEALTH, Page.READY)
+"""Probes come without a key."""
 
 PAGE_METHODS = "GET, HEAD, OPTIONS"
 RELAY_METHODS = "POST, OPTIONS"

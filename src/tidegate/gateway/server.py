@@ -86,6 +86,7 @@ class Gateway:
     async def start(self) -> tuple[str, int]:
         """Accept connections; returns the address, with the port that was given for port 0."""
         loop = asyncio.get_running_loop()
+        self._porter.start()
         self._server = await loop.create_server(
             lambda: ClientConnection(self._desk, loop),
             self._settings.host,

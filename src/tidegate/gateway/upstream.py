@@ -74,7 +74,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_events",
         "_head",
         "_held",
-        "_held_bytes",
         "_last_out_s",
         "_loop",
         "_marks",
@@ -104,6 +103,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._paused = False
         self._reused = False
         self._transport: asyncio.Transport
+        self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
         self._reset()
 
     def __repr__(self) -> str:
@@ -115,9 +115,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._unread = True
         self._head = b""
         self._answer: AnswerHead | None = None
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
+        self._held = b""
+        self._tail.clear()
         self._events = 0
         self._last_out_s = 0.0
 
@@ -314,12 +313,11 @@ class UpstreamConnection(asyncio.Protocol):
         """Pass an answer on that is no stream of events."""
         ended = answer.flow.ended
         if answer.is_json:
-            self._held.append(out)
-            self._held_bytes += len(out)
-            if not ended and self._held_bytes <= JSON_HELD_MAX:
+            out = self._held + out
+            if not ended and len(out) <= JSON_HELD_MAX and not call.began:
+                self._held = out
                 return
-            out = self._held[0] if len(self._held) == 1 else b"".join(self._held)
-            self._held = []
+            self._held = b""
             if ended and any(mark in out for mark in self.manners.abort_marks):
                 self.fail(Failure.ABORTED)
                 return
@@ -336,7 +334,7 @@ class UpstreamConnection(asyncio.Protocol):
         """An answer that ends with its connection cannot say whether that was meant. JSON can."""
         if not answer.is_json:
             return True
-        return dechunk(b"".join((*self._held, out))).rstrip().endswith((b"}", b"]"))
+        return dechunk(self._held + out).rstrip().endswith((b"}", b"]"))
 
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """The first bytes go out; from here on nothing can be taken back."""
