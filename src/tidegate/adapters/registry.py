@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.adapters.base import Adapter
+from tidegate.adapters.emulated import Emulated
 from tidegate.adapters.llamacpp import LlamaCpp
 from tidegate.adapters.openai import OpenAI
 from tidegate.adapters.sglang import SGLang
@@ -10,5 +11,5 @@ from tidegate.adapters.trtllm import TrtLlm
 from tidegate.adapters.vllm import Vllm
 
 ADAPTERS: dict[str, Adapter] = {
-    adapter.name: adapter for adapter in (LlamaCpp(), Vllm(), SGLang(), TrtLlm(), OpenAI())
+    adapter.name: adapter for adapter in (LlamaCpp(), Vllm(), SGLang(), TrtLlm(), OpenAI(), Emulated())
 }
