@@ -1,8 +1,8 @@
 """Laws of the engine, whatever it is given."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-import pytest
 
 from tidegate.engine.batch import Engine
 from tidegate.engine.latency import LinearLaw

@@ -140,28 +140,32 @@ class Engine:
     # ---- the course of time ----
 
     def _run(self, limit_s: float, *, step_at_limit: bool) -> None:
-        """Take all steps that begin before ``limit_s``; one with prompts also at ``limit_s`` itself.
+        """Take all steps that begin before ``limit_s``; a leap ends there, any other step may begin there.
 
-        A leap never begins at the limit: whoever arrives right then may still enter that step.
+        So ``wake_s`` is never the moment of a step that nobody needs to see.
         """
         while self.now_s < limit_s or (step_at_limit and self.now_s == limit_s):
             self._before_last = len(self._progress.started), len(self._progress.ended)
             if self._partial or self._may_admit():
                 self._step()
-            elif self._decoding and self.now_s < limit_s:
-                self._leap(limit_s)
+            elif self._decoding:
+                if not self._leap(limit_s):
+                    return
             elif self._grouping and (opens_s := self._grouping.opens_s(self._waiting)) is not None:
-                if self._decoding or opens_s > limit_s:
+                if opens_s > limit_s:
                     return
                 self.now_s = max(self.now_s, opens_s)
             else:
                 return
 
-    def _leap(self, limit_s: float) -> None:
+    def _leap(self, limit_s: float) -> bool:
+        """As many steps at once as are alike and begin before the limit; False when there is none."""
         steps = self._steps_alike()
         if not steps:
             self._step()  # it begins with a preemption
-            return
+            return True
+        if self.now_s >= limit_s:
+            return False
         decoding, law = self._decoding, self.law
         took_s = law.decode_s(decoding, self._kv_tokens, steps)
         if self.now_s + took_s > limit_s and steps > 1:
@@ -169,6 +173,7 @@ class Engine:
             took_s = law.decode_s(decoding, self._kv_tokens, steps)
         self.pool.take(self._growth_in(steps))
         self._pass(steps, took_s, steps * decoding)
+        return True
 
     def _pass(self, steps: int, took_s: float, tokens: int) -> None:
         """The clock and the sums move on; who has all its tokens ends."""

@@ -63,11 +63,11 @@ def test_the_last_admitted_is_preempted_and_computes_everything_again():
     first, last = Sequence("first", 4, 9), Sequence("last", 4, 9)
     engine.add(first, 0.0)
     engine.add(last, 0.0)
-    engine.advance(5.0)
+    engine.advance(4.5)
     assert (engine.running, engine.waiting, engine.pool.free) == (2, 0, 0)
 
-    engine.advance(6.5)  # both need a third block, and there is none
-    assert (last.preemptions, engine.waiting, engine.tokens_out(last, 6.5)) == (1, 1, 5)
+    engine.advance(5.5)  # both need a third block, and there is none
+    assert (last.preemptions, engine.waiting, engine.tokens_out(last, 5.5)) == (1, 1, 5)
 
     engine.advance(100.0)
     assert first.finished_s == 9.0
