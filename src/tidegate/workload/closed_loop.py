@@ -1,18 +1,20 @@
 """Clients that wait for their answer before they ask again, as most benchmarks have them.
 
 Their arrivals depend on how fast they are served, so there is no trace: the simulator asks ``Clients``
-for the first request of each and, whenever an answer has ended, for the next.
+for the first request of each and, whenever an answer has ended, for that client's next. Clients that
+chat continue their conversation, and begin another when it is over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tidegate.core.types import Dice
 from tidegate.workload.arrival import Arrival
 from tidegate.workload.chance import exponential
 from tidegate.workload.lengths import Lengths
+from tidegate.workload.sessions import Chat, ChatBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class ClosedLoop:
     """A number of clients that each have one request in flight at most."""
 
     clients: int
-    lengths: Lengths
+    asks: Lengths | Chat
+    """Requests that have nothing to do with each other, or conversations (whose own moments don't count)."""
     think_mean_s: float = 0.0
     """From the end of an answer to the next request; exponential, or none at 0."""
     start_over_s: float = 0.0
@@ -49,6 +52,8 @@ class Clients:
             raise ValueError(mistakes)
         self._loop = loop
         self._dice = dice
+        self._book = ChatBook(loop.asks) if isinstance(loop.asks, Chat) else None
+        self._talks: dict[int, Iterator[Arrival]] = {}
         self.sent = 0
 
     def __repr__(self) -> str:
@@ -57,21 +62,32 @@ class Clients:
     def first(self) -> Iterator[tuple[int, Arrival]]:
         """Each client's number and first request, in order of time; fewer when the total is smaller."""
         for client in range(self._loop.clients):
-            arrival = self._ask(self._loop.start_over_s * client / self._loop.clients)
+            arrival = self._ask(client, self._loop.start_over_s * client / self._loop.clients)
             if arrival is None:
                 return
             yield client, arrival
 
-    def after(self, ended_s: float) -> Arrival | None:
-        """What a client asks next, now that its answer has ended; None when it is done.
+    def after(self, client: int, ended_s: float) -> Arrival | None:
+        """What this client asks next, now that its answer has ended; None when all has been sent.
 
         However the answer ended: a client that was turned away comes back, too.
         """
         think_s = exponential(self._loop.think_mean_s, self._dice) if self._loop.think_mean_s else 0.0
-        return self._ask(ended_s + think_s)
+        return self._ask(client, ended_s + think_s)
 
-    def _ask(self, at_s: float) -> Arrival | None:
+    def _ask(self, client: int, at_s: float) -> Arrival | None:
         if self._loop.requests is not None and self.sent >= self._loop.requests:
             return None
         self.sent += 1
-        return Arrival(at_s, *self._loop.lengths.draw(self._dice))
+        if isinstance(self._loop.asks, Chat):
+            return replace(self._turn(client), arrived_s=at_s)
+        return Arrival(at_s, *self._loop.asks.draw(self._dice))
+
+    def _turn(self, client: int) -> Arrival:
+        """The next question of this client's conversation, or the first of a new one."""
+        assert self._book is not None
+        turn = next(self._talks.get(client, iter(())), None)
+        if turn is None:
+            self._talks[client] = self._book.turns(0.0, self._dice)
+            turn = next(self._talks[client])
+        return turn

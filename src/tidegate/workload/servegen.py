@@ -21,7 +21,6 @@ from tidegate.workload.lengths import Histogram, Independent, Lengths, Total
 from tidegate.workload.traces import Trace
 
 SLOT_S = 600.0
-WINDOW_S = 21_600.0
 PROMPT_FIELDS = ("input_tokens", "text_tokens", "image_tokens", "audio_tokens", "video_tokens")
 """Whatever a table has of these is added up to the prompt."""
 

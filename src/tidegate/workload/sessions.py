@@ -41,7 +41,7 @@ class Chat:
     system_prompts: tuple[int, ...] = (0,)
     """Tokens of each system prompt; a conversation uses one of them, all as likely."""
     max_prompt_tokens: int = 128_000
-    """A conversation ends before its prompt would be longer."""
+    """A conversation ends before its prompt would be longer; a first question is cut to fit."""
 
 
 class Conversation:
@@ -75,6 +75,10 @@ class ChatBook:
     """Starts conversations; hands out block hashes and session names that are used once."""
 
     def __init__(self, chat: Chat, block_tokens: int = BLOCK_TOKENS) -> None:
+        longest = max(chat.system_prompts)
+        if longest >= chat.max_prompt_tokens:
+            message = f"a system prompt has {longest} tokens; it must leave room in {chat.max_prompt_tokens}"
+            raise ValueError(message)
         self._chat = chat
         self._size = block_tokens
         self._fresh = count()
@@ -96,10 +100,11 @@ class ChatBook:
         chat, talk, now_s = self._chat, self.open(dice), start_s
         session = f"s{self._sessions}"
         self._sessions += 1
-        for _ in range(max(1, chat.turns.draw(dice))):
-            question = chat.question.draw(dice)
-            if talk.tokens + question > chat.max_prompt_tokens:
+        for turn in range(max(1, chat.turns.draw(dice))):
+            question, room = chat.question.draw(dice), chat.max_prompt_tokens - talk.tokens
+            if question > room and turn > 0:
                 return
+            question = min(question, room)
             talk.say(question)
             answer = chat.answer.draw(dice)
             yield Arrival(now_s, talk.tokens, answer, session=session, prefix_hashes=talk.prompt())

@@ -138,19 +138,43 @@ def test_a_chat_ends_before_its_prompt_is_too_long():
     assert max(row.prompt_tokens for row in chats(chat, steady(0.1, 100.0), SeededDice(4))) == 1_300
 
 
+def test_a_first_question_is_cut_to_what_the_model_takes():
+    chat = Chat(Fixed(600), Fixed(100), Fixed(3), system_prompts=(50,), max_prompt_tokens=400)
+
+    assert {row.prompt_tokens for row in chats(chat, steady(0.1, 100.0), SeededDice(4))} == {400}
+    with pytest.raises(ValueError, match="a system prompt has 50 tokens; it must leave room in 50"):
+        chats(
+            Chat(Fixed(1), Fixed(1), Fixed(1), system_prompts=(50,), max_prompt_tokens=50),
+            steady(1.0, 1.0),
+            SeededDice(4),
+        )
+
+
 def test_closed_loop_clients_ask_again_when_they_are_answered():
-    clients = Clients(ClosedLoop(clients=2, lengths=SHORT, start_over_s=10.0, requests=3), SeededDice(1))
+    clients = Clients(ClosedLoop(clients=2, asks=SHORT, start_over_s=10.0, requests=3), SeededDice(1))
 
     first = list(clients.first())
     assert [(client, arrival.arrived_s) for client, arrival in first] == [(0, 0.0), (1, 5.0)]
-    assert clients.after(7.0).arrived_s == 7.0
-    assert clients.after(9.0) is None  # three were to be sent
+    assert clients.after(1, 7.0).arrived_s == 7.0
+    assert clients.after(0, 9.0) is None  # three were to be sent
     assert clients.sent == 3
 
 
+def test_clients_that_chat_continue_where_they_were_answered():
+    chat = Chat(question=Fixed(600), answer=Fixed(100), turns=Fixed(2))
+    clients = Clients(ClosedLoop(clients=2, asks=chat), SeededDice(1))
+
+    (_, ours), (_, other) = clients.first()
+    second, third = clients.after(0, 31.0), clients.after(0, 45.0)
+    assert (second.session, second.arrived_s, second.prompt_tokens) == (ours.session, 31.0, 1_300)
+    assert second.prefix_hashes[0] == ours.prefix_hashes[0] != other.prefix_hashes[0]
+    assert (third.arrived_s, third.prompt_tokens) == (45.0, 600)
+    assert len({ours.session, other.session, third.session}) == 3
+
+
 def test_clients_think_before_they_ask_again():
-    clients = Clients(ClosedLoop(clients=1, lengths=SHORT, think_mean_s=4.0), SeededDice(1))
-    waits = [clients.after(100.0).arrived_s - 100.0 for _ in range(4_000)]
+    clients = Clients(ClosedLoop(clients=1, asks=SHORT, think_mean_s=4.0), SeededDice(1))
+    waits = [clients.after(0, 100.0).arrived_s - 100.0 for _ in range(4_000)]
 
     assert sum(waits) / len(waits) == pytest.approx(4.0, rel=0.06)
 
