@@ -134,6 +134,7 @@ def test_a_busy_fleet_whose_gateway_falls_silent_is_kept(world, settings):
         world.tick(at)
 
     assert world.desired() == 10
+    assert world.view(3000).in_flight == 80, "the last that was heard, not zero"
 
 
 def test_after_an_outage_the_first_samples_do_not_shrink(world, settings):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
 
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
@@ -35,6 +36,11 @@ class Wish:
     size: Size
     can_start: bool = True
     """False while starts of this model fail: others get the room first."""
+
+    @property
+    def bounded(self) -> int:
+        """The wish within the model's own minimum and maximum."""
+        return max(self.min_replicas, min(self.wanted, self.max_replicas))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,7 @@ def grant(
 ) -> dict[ModelId, Grant]:
     """Every model's number, within all limits at once. ``leaving`` still takes room but can't be kept.
 
-    Room is given out in this order, one replica a model and round, so that nobody takes it all:
+    Room is given out in this order, in each step to whoever has least:
 
     1. what runs, up to each model's minimum;
     2. what runs and is wanted: a running replica is not stopped for somebody's wish to start one;
@@ -103,42 +109,50 @@ def grant(
     5. the rest;
     6. models whose starts fail.
     """
-    bounded = {wish.model: max(wish.min_replicas, min(wish.wanted, wish.max_replicas)) for wish in wishes}
-    granted = dict.fromkeys(bounded, 0)
-    refused: dict[ModelId, str] = {}
-    room = Room(limits, leaving, starts_left)
+    sharing = _Sharing(Room(limits, leaving, starts_left))
     startable = [wish for wish in wishes if wish.can_start]
+    sharing.fill(wishes, lambda wish: min(wish.held, wish.min_replicas))  # 1
+    sharing.fill(wishes, lambda wish: min(wish.held, wish.bounded))  # 2
+    sharing.fill(startable, lambda wish: wish.min_replicas)  # 3
+    sharing.fill(startable, lambda wish: min(1, wish.bounded))  # 4
+    sharing.fill(startable, lambda wish: wish.bounded)  # 5
+    sharing.fill(wishes, lambda wish: wish.bounded)  # 6
+    return {wish.model: sharing.grant(wish) for wish in wishes}
 
-    def fill(among: Sequence[Wish], upto: Callable[[Wish], int]) -> None:
-        open_wishes = list(among)
-        while open_wishes:
-            open_wishes = [
-                wish for wish in open_wishes if advance(wish, min(upto(wish), bounded[wish.model]))
-            ]
 
-    def advance(wish: Wish, upto: int) -> bool:
-        have = granted[wish.model]
-        if have >= upto:
-            return False
-        cap = room.take(wish.size, starts=have >= wish.held)
+class _Sharing:
+    """Room being given out, one replica at a time."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._granted: dict[ModelId, int] = {}
+        self._refused: dict[ModelId, str] = {}
+
+    def fill(self, among: Sequence[Wish], upto: Callable[[Wish], int]) -> None:
+        """Give each up to its number, always to whoever has least; equals in the order given."""
+        line = [(self._granted.get(wish.model, 0), place) for place, wish in enumerate(among)]
+        heapify(line)
+        while line:
+            have, place = line[0]
+            wish = among[place]
+            if have < upto(wish) and self._take(wish, have):
+                heapreplace(line, (have + 1, place))
+            else:
+                heappop(line)
+
+    def grant(self, wish: Wish) -> Grant:
+        """What this wish has come to, and by which limit."""
+        desired = self._granted.get(wish.model, 0)
+        if desired < wish.bounded:
+            return Grant(desired, self._refused.get(wish.model))
+        if wish.wanted > wish.max_replicas:
+            return Grant(desired, "max_replicas")
+        return Grant(desired, "min_replicas" if wish.wanted < wish.min_replicas else None)
+
+    def _take(self, wish: Wish, have: int) -> bool:
+        cap = self._room.take(wish.size, starts=have >= wish.held)
         if cap is not None:
-            refused[wish.model] = cap
+            self._refused[wish.model] = cap
             return False
-        granted[wish.model] = have + 1
+        self._granted[wish.model] = have + 1
         return True
-
-    fill(wishes, lambda wish: min(wish.held, wish.min_replicas))  # 1
-    fill(wishes, lambda wish: wish.held)  # 2
-    fill(startable, lambda wish: wish.min_replicas)  # 3
-    fill(startable, lambda _: 1)  # 4
-    fill(startable, lambda wish: wish.wanted)  # 5
-    fill(wishes, lambda wish: max(wish.wanted, wish.min_replicas))  # 6
-    return {w.model: Grant(granted[w.model], _holder(w, granted[w.model], refused)) for w in wishes}
-
-
-def _holder(wish: Wish, granted: int, refused: dict[ModelId, str]) -> str | None:
-    if granted < max(wish.min_replicas, min(wish.wanted, wish.max_replicas)):
-        return refused.get(wish.model)
-    if wish.wanted > wish.max_replicas:
-        return "max_replicas"
-    return "min_replicas" if wish.wanted < wish.min_replicas else None
