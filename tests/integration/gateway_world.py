@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.events import ModelsConfigured, StopBegun
+from tidegate.core.events import ModelsConfigured, StopBegun, Tick
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import Address, ModelId, ModelRoute, ReplicaId, Route, RouteTable
@@ -75,7 +75,7 @@ def whole_stream(*contents):
 
 
 def whole_json(document=ANSWER, status="200 OK", fields=""):
-    body = json.dumps(document).encode()
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
     head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{fields}\r\n"
     return head.encode() + body
 
@@ -141,6 +141,8 @@ class Engine:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     await self._serve_one(reader, writer)
+        except asyncio.CancelledError:
+            pass  # The stream server of asyncio would log it as an error.
         finally:
             self.open -= 1
             self._tasks.discard(task)
@@ -163,7 +165,7 @@ class Engine:
         finally:
             for task in (script, gone):
                 task.cancel()
-            await asyncio.gather(script, gone, return_exceptions=True)
+            await asyncio.wait((script, gone))
 
 
 @dataclass
@@ -283,6 +285,7 @@ class World:
                 await engine.start()
         self.publish()
         self.host, self.port = await self.gateway.start()
+        self._ticking = asyncio.create_task(self._tick())
 
     def publish(self, engines=None, can_serve=True):
         self._version += 1
@@ -314,7 +317,13 @@ class World:
         self.owner.handle(StopBegun(self.owner.now_s() + within_s))
         self.gateway.begin_stop()
 
+    async def _tick(self):
+        while True:
+            await asyncio.sleep(0.02)
+            self.owner.handle(Tick())
+
     async def close(self):
+        self._ticking.cancel()
         for client in self.clients:
             client.cut()
         await self.gateway.close()
