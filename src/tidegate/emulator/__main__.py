@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 
 from tidegate.emulator.options import options_from
 from tidegate.emulator.server import run
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Serve as the command line says; 1 when the port is taken."""
-    options = options_from(None)
+    options = options_from(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     try:
         run(options)

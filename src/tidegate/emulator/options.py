@@ -58,7 +58,8 @@ class EmulatorOptions:
     """The batch size; the profile's unless given."""
     kv_blocks: int | None = None
     max_queued: int | None = None
-    """More waiting requests than this are answered 503; no limit unless given."""
+    """While so many wait, more are answered 503; no limit unless given. Whoever arrives within one step
+    waits too, so that a burst is turned away although there is room, as in vLLM."""
     cold_start: tuple[Stage, ...] = ()
     """What it waits for before it serves, in model time."""
     refuse_until_ready: bool = False
@@ -95,12 +96,10 @@ class EmulatorOptions:
             yield f"port is {self.port}; it must be from 0 (any free one) to 65535"
         if not 0 < self.time_scale <= 10_000:
             yield f"time-scale is {self.time_scale:g}; it must be above 0 and at most 10000"
-        for name in ("max_sequences", "kv_blocks"):
+        for name in ("max_sequences", "kv_blocks", "max_queued"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 yield f"{name.replace('_', '-')} is {value}; it must be at least 1"
-        if self.max_queued is not None and self.max_queued < 0:
-            yield f"max-queued is {self.max_queued}; it must be at least 0"
         yield from self.limits.problems()
 
 
@@ -119,7 +118,7 @@ def parser() -> argparse.ArgumentParser:
     add("--time-scale", type=float, default=1.0, help="so many times as fast as the real engine")
     add("--max-sequences", type=int, help="batch size instead of the profile's")
     add("--kv-blocks", type=int, help="blocks of the KV cache instead of the profile's")
-    add("--max-queued", type=int, help="answer 503 when more requests wait")
+    add("--max-queued", type=int, help="answer 503 while so many wait")
     add("--cold-start", type=_argument(cold_start), default=(), help="30s, or image=60s,weights=20s,...")
     add("--refuse-until-ready", action="store_true", help="refuse connections while loading")
     add("--fault", type=_argument(Fault.parse), action="append", default=[], help="slow:factor=5,for=30s")

@@ -105,14 +105,12 @@ class Routes:
                 break
             await response.write(piece)
             piece = b""
-        if fault and sent == fault.after_tokens < generation.sequence.output_tokens:
+        is_short = sent == most < generation.sequence.output_tokens
+        if is_short and fault and fault.kind is FaultKind.CUT:
             await response.write(piece)
-            piece = b""
-            if fault.kind is FaultKind.CUT:
-                return _cut(request, response)
-            self._service.end_early(generation)
-        await generation.ended()
-        piece += answer.ending(generation.finish_reason)
+            return _cut(request, response)
+        await self._done(generation, is_short=is_short)
+        piece += answer.ending("abort" if is_short else generation.finish_reason)
         if generation.wanted.include_usage:
             piece += answer.usage_event(sent, generation.sequence.cached_tokens)
         await response.write(piece + wire.DONE)
@@ -122,16 +120,21 @@ class Routes:
         self, request: web.Request, generation: Generation, answer: wire.Answer, fault: Fault | None
     ) -> web.StreamResponse:
         most = _most_tokens(generation, fault)
-        if fault and most < generation.sequence.output_tokens:
+        is_short = most < generation.sequence.output_tokens
+        if is_short:
             generation.is_followed = True
             await generation.more_than(most - 1)
-            if fault.kind is FaultKind.CUT:
+            if fault and fault.kind is FaultKind.CUT:
                 return _cut(request, web.Response())
+        await self._done(generation, is_short=is_short)
+        out = min(generation.tokens_out, most)
+        reason = "abort" if is_short else generation.finish_reason
+        return _json(answer.whole(generation.words(0, out), reason, out, generation.sequence.cached_tokens))
+
+    async def _done(self, generation: Generation, *, is_short: bool) -> None:
+        if is_short:
             self._service.end_early(generation)
         await generation.ended()
-        out = min(generation.tokens_out, most)
-        words, cached = generation.words(0, out), generation.sequence.cached_tokens
-        return _json(answer.whole(words, generation.finish_reason, out, cached))
 
     async def _embeddings(self, request: web.Request) -> web.StreamResponse:
         fault = await self._received_one()
