@@ -154,7 +154,7 @@ class ChunkFlow:
             return False
         self.ended = True
         self.surplus = blank + 4 < len(data)
-        self.spans = self._loose
+        self.spans = self.spans or self._loose
         return True
 
     def _split(self, data: bytes, good: int, position: int) -> bytes:
