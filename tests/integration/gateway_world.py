@@ -61,7 +61,9 @@ def event(content, finish=None):
 
 
 DONE = b"data: [DONE]\n\n"
-STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+STREAM_HEAD = (
+    b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+)
 
 
 def chunk(payload):
@@ -76,7 +78,9 @@ def whole_stream(*contents):
 
 def whole_json(document=ANSWER, status="200 OK", fields=""):
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{fields}\r\n"
+    head = (
+        f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n{fields}\r\n"
+    )
     return head.encode() + body
 
 
@@ -127,7 +131,7 @@ class Engine:
         await self._server.wait_closed()
 
     async def _answer(self, asked):
-        if b'"stream": true' in asked.body:
+        if b'"stream":true' in asked.body.replace(b" ", b""):
             await asked.send(whole_stream("hi", "there"))
         else:
             await asked.send(whole_json())
@@ -301,6 +305,9 @@ class World:
             for number, engine in enumerate(self.engines if engines is None else engines)
         )
         self.owner.publish(RouteTable(self._version, (ModelRoute(ModelId(MODEL), can_serve),), routes))
+
+    def configure(self, config):
+        self.owner.handle(ModelsConfigured({ModelId(MODEL): config}))
 
     async def connect(self, limit=64 * 1024):
         client = Client(*await asyncio.open_connection(self.host, self.port, limit=limit))
