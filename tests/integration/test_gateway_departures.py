@@ -181,7 +181,9 @@ async def test_a_slow_reader_holds_back_its_engine_and_is_cut():
             sent += len(BIG)
 
     engine = Engine(script)
-    settings = GatewaySettings(slow_reader_bytes=64 * 1024, slow_reader_timeout_s=0.3, stream_idle_timeout_s=0.1)
+    settings = GatewaySettings(
+        slow_reader_bytes=64 * 1024, slow_reader_timeout_s=0.3, stream_idle_timeout_s=0.1
+    )
     async with world(engine, settings=settings) as w:
         client = await w.connect()
         await client.send(post(chat(stream=True)))

@@ -81,18 +81,30 @@ MALFORMED = {
     "a strange port": (400, request(b"Host: a:b\r\n", JSON, LENGTH)),
     "a query in Host": (400, request(b"Host: a?b\r\n", JSON, LENGTH)),
     "half an IPv6 Host": (400, request(b"Host: [::1\r\n", JSON, LENGTH)),
-    "another host in the target": (400, request(HOST, JSON, LENGTH, line=b"POST http://evil/v1/chat/completions HTTP/1.1\r\n")),
-    "a user in the target": (400, request(HOST, JSON, LENGTH, line=b"POST http://a@g/v1/chat/completions HTTP/1.1\r\n")),
+    "another host in the target": (
+        400,
+        request(HOST, JSON, LENGTH, line=b"POST http://evil/v1/chat/completions HTTP/1.1\r\n"),
+    ),
+    "a user in the target": (
+        400,
+        request(HOST, JSON, LENGTH, line=b"POST http://a@g/v1/chat/completions HTTP/1.1\r\n"),
+    ),
     "another scheme": (400, request(HOST, JSON, LENGTH, line=b"POST file:///etc/passwd HTTP/1.1\r\n")),
     "a broken IPv6 target": (400, request(HOST, JSON, LENGTH, line=b"POST http://[/ HTTP/1.1\r\n")),
     "a relative target": (400, request(HOST, JSON, LENGTH, line=b"POST v1/chat/completions HTTP/1.1\r\n")),
     "a fragment": (400, request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions#a HTTP/1.1\r\n")),
     "two spaces": (400, request(HOST, JSON, LENGTH, line=b"POST  /v1/chat/completions HTTP/1.1\r\n")),
     "a tab for a space": (400, request(HOST, JSON, LENGTH, line=b"POST\t/v1/chat/completions HTTP/1.1\r\n")),
-    "a space in the target": (400, request(HOST, JSON, LENGTH, line=b"POST /v1/chat completions HTTP/1.1\r\n")),
+    "a space in the target": (
+        400,
+        request(HOST, JSON, LENGTH, line=b"POST /v1/chat completions HTTP/1.1\r\n"),
+    ),
     "no target": (400, request(HOST, JSON, LENGTH, line=b"POST HTTP/1.1\r\n")),
     "no version": (400, request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions\r\n")),
-    "a lower-case version": (400, request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions http/1.1\r\n")),
+    "a lower-case version": (
+        400,
+        request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions http/1.1\r\n"),
+    ),
     "a lower-case method": (400, request(HOST, JSON, LENGTH, line=LINE.replace(b"POST", b"post"))),
     "a method that nobody knows": (400, request(HOST, JSON, LENGTH, line=LINE.replace(b"POST", b"BREW"))),
     "HTTP/2.0": (505, request(HOST, JSON, LENGTH, line=LINE.replace(b"1.1", b"2.0"))),
@@ -131,7 +143,12 @@ MALFORMED = {
     "a compressed body": (415, request(HOST, JSON, LENGTH, b"Content-Encoding: gzip\r\n")),
     "an upload without a boundary": (
         415,
-        request(HOST, LENGTH, b"Content-Type: multipart/form-data\r\n", line=b"POST /v1/audio/translations HTTP/1.1\r\n"),
+        request(
+            HOST,
+            LENGTH,
+            b"Content-Type: multipart/form-data\r\n",
+            line=b"POST /v1/audio/translations HTTP/1.1\r\n",
+        ),
     ),
     "another path with a body": (404, request(HOST, JSON, LENGTH, line=b"POST /v1/files HTTP/1.1\r\n")),
     "a dotted path": (404, request(HOST, JSON, LENGTH, line=b"POST /v1/../v1/chat/completions HTTP/1.1\r\n")),
@@ -159,7 +176,9 @@ async def test_refused_and_closed(name):
         assert not w.turns[2:] or all(type(turn[0]).__name__ == "Tick" for turn in w.turns[2:])
 
 
-@pytest.mark.parametrize("name", ["a trailer", "two Hosts", "a bare LF after a field", "a chunk that is longer"])
+@pytest.mark.parametrize(
+    "name", ["a trailer", "two Hosts", "a bare LF after a field", "a chunk that is longer"]
+)
 async def test_byte_by_byte_it_is_the_same(name):
     status, data = MALFORMED[name]
     async with world() as w:
@@ -179,7 +198,12 @@ async def test_byte_by_byte_it_is_the_same(name):
         request(b"hOsT: G.example.com.:80\r\n", JSON, LENGTH),
         request(HOST, b"Content-Type: application/json; charset=utf-8\r\n", LENGTH),
         request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"),
-        request(HOST, JSON, LENGTH, b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: x\r\n"),
+        request(
+            HOST,
+            JSON,
+            LENGTH,
+            b"Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: x\r\n",
+        ),
         request(HOST, JSON, LENGTH, b"X: \t spaced  \t\r\n"),
         request(HOST, JSON, b"content-length:%d\r\n" % len(BODY)),
         chunked(b"000" + GOOD_CHUNK + b"0\r\n\r\n"),
@@ -242,7 +266,10 @@ JSON_ABUSE = {
     "n_discard negative": (b'{"model":"m","n_discard":-1}', "n_discard"),
     "top_logprobs negative": (b'{"model":"m","top_logprobs":-1}', "top_logprobs"),
     "stream_options a list": (b'{"model":"m","stream_options":[]}', "stream_options"),
-    "include_usage a string": (b'{"model":"m","stream_options":{"include_usage":"secret"}}', "stream_options.include_usage"),
+    "include_usage a string": (
+        b'{"model":"m","stream_options":{"include_usage":"secret"}}',
+        "stream_options.include_usage",
+    ),
 }
 
 
@@ -330,7 +357,16 @@ KEYS = {hashlib.sha256(b"sk-good").hexdigest(): Client(FlowId("team-a"), 3)}
 
 @pytest.mark.parametrize(
     "field",
-    [None, "Bearer sk-bad", "sk-good", "Basic sk-good", "Bearer", "Bearer ", "Bearer  sk-good", "Bearer " + "x" * 600],
+    [
+        None,
+        "Bearer sk-bad",
+        "sk-good",
+        "Basic sk-good",
+        "Bearer",
+        "Bearer ",
+        "Bearer  sk-good",
+        "Bearer " + "x" * 600,
+    ],
 )
 async def test_without_a_good_key_nothing_is_reached(field, caplog):
     caplog.set_level(logging.DEBUG)

@@ -92,7 +92,12 @@ async def test_connections_to_clients_and_engines_are_used_again():
 async def test_the_key_and_unknown_headers_do_not_reach_the_engine():
     engine = Engine()
     async with world(engine) as w:
-        secret = ["authorization: Bearer sk-secret", "cookie: a=b", "x-forwarded-for: 1.2.3.4", "connection: close, x-y"]
+        secret = [
+            "authorization: Bearer sk-secret",
+            "cookie: a=b",
+            "x-forwarded-for: 1.2.3.4",
+            "connection: close, x-y",
+        ]
         await w.ask(post(chat(), fields=secret))
         assert set(engine.asked[0].fields) == {
             "host",
@@ -172,7 +177,9 @@ async def test_an_http_1_0_client_gets_an_answer_without_chunks(stream):
         await client.send(post(chat(stream=stream)).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
         answer = await client.read()
         assert "transfer-encoding" not in answer.fields
-        expected = event("hi") + event("there") + event("", "stop") + DONE if stream else json.dumps(ANSWER).encode()
+        expected = (
+            event("hi") + event("there") + event("", "stop") + DONE if stream else json.dumps(ANSWER).encode()
+        )
         assert answer.body == expected
         assert await client.at_end()
 

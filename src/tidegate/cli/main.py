@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 
 from tidegate import __version__
+from tidegate.cli.demo import demo_command
+from tidegate.cli.emulating import emulate_command
 from tidegate.cli.replaying import replay_command
 from tidegate.cli.serving import serve_command
 
@@ -26,6 +28,8 @@ def cli() -> None:
 
 
 cli.add_command(serve_command)
+cli.add_command(demo_command)
+cli.add_command(emulate_command)
 cli.add_command(replay_command)
 
 

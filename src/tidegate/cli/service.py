@@ -93,6 +93,9 @@ class Service:
             metrics_text=metrics_page,
             recent=self._pages.decisions,
         )
+        self.ready = asyncio.Event()
+        """Set once requests are accepted."""
+        self.url = ""
         self._stopping = asyncio.Event()
         self._exit_code = 0
 
@@ -119,13 +122,14 @@ class Service:
             log.warning("%s", warning)
         self._dispatch.handle(ModelsConfigured(_dispatch_configs(self._settings)))
         host, port = await self._gateway.start()
-        self._pages.gateway = f"http://{host}:{port}"
+        self.url = self._pages.gateway = f"http://{host}:{port}"
         await self._admin.start()
-        click.echo(f"gateway ready on http://{host}:{port}", err=True)
+        click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
         await self._fleets.open(self._control.seen)
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
+        self.ready.set()
 
     def _catch_signals(self) -> None:
         loop = asyncio.get_running_loop()
