@@ -91,6 +91,8 @@ class LatencySummary:
     ttft_p95_s: float | None = None
     e2e_p50_s: float | None = None
     e2e_p95_s: float | None = None
+    ttft_p90_s: float | None = None
+    tpot_p90_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""Simulated replicas' engines: each is looked at exactly when there is something to see.
+
+An engine says when its next token of interest comes (``wake_s``). Until then it costs nothing, however
+many steps it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tidegate.core.types import ModelId, ReplicaId, RequestId
+from tidegate.engine.batch import Engine
+from tidegate.engine.latency import Slowed
+from tidegate.engine.sequence import Sequence
+from tidegate.sim.kernel import Kernel
+from tidegate.sim.pace import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Who is told what an engine sends back."""
+
+    first_byte: Callable[[Sequence], None]
+    ended: Callable[[Sequence], None]
+    cut: Callable[[RequestId], None]
+    """The connection of this request broke off."""
+
+
+class SimEngine:
+    """One replica's engine, with the requests it works on."""
+
+    def __init__(
+        self,
+        replica_id: ReplicaId,
+        model: ModelId,
+        engine: Engine,
+        kernel: Kernel,
+        outlet: Outlet,
+        pace: Pace,
+    ) -> None:
+        self.replica_id = replica_id
+        self.model = model
+        self.engine = engine
+        self.sequences: dict[RequestId, Sequence] = {}
+        self._kernel = kernel
+        self._first_byte = outlet.first_byte
+        self._ended = outlet.ended
+        self._pace = pace
+        self._alarm = kernel.alarm(self._look)
+        self._is_looking = False
+        self._hangs_since_s: float | None = None
+        self._held: list[Sequence] = []
+        """Sent to it while it hangs."""
+        self._plain_law = engine.law
+        self._seen = (0.0, 0, 0)
+        """Busy time, steps and tokens when it was looked at before."""
+        engine.now_s = kernel.now_s
+
+    def __repr__(self) -> str:
+        return f"<SimEngine {self.replica_id} {self.engine!r}>"
+
+    @property
+    def hangs(self) -> bool:
+        return self._hangs_since_s is not None
+
+    def send(self, sequence: Sequence) -> None:
+        """Take on a request, known by its key.
+
+        Raises:
+            ValueError: it does not fit into the engine's cache.
+        """
+        if self._hangs_since_s is not None:
+            self._held.append(sequence)
+        else:
+            self.engine.add(sequence, self._kernel.now_s)
+            if not self._is_looking:
+                self._arm()
+        self.sequences[sequence.key] = sequence  # type: ignore[index]  # keys are request ids here
+
+    def cancel(self, request_id: RequestId) -> None:
+        """Nobody waits for this answer any more. One that has ended is ignored."""
+        sequence = self.sequences.pop(request_id, None)
+        if sequence is None:
+            return
+        if sequence in self._held:
+            self._held.remove(sequence)
+            return
+        self.engine.abort(sequence)
+        if not self._is_looking and not self.hangs:
+            self._arm()
+
+    def kill(self) -> list[RequestId]:
+        """It is gone. The requests that were cut off."""
+        self._alarm.cancel()
+        cut = list(self.sequences)
+        self.sequences.clear()
+        return cut
+
+    def slow_down(self, factor: float) -> None:
+        """Steps that begin from now on take ``factor`` times as long; 1 makes it as fast as it was."""
+        if self.hangs:
+            return
+        self._look()
+        self.engine.law = self._plain_law if factor == 1 else Slowed(self._plain_law, factor)
+        self._arm()
+
+    def hang(self) -> None:
+        """Stop giving anything back."""
+        if not self.hangs:
+            self._look()
+            self._hangs_since_s = self._kernel.now_s
+            self._alarm.cancel()
+
+    def go_on(self) -> None:
+        """Stop hanging: the step under way ends that much later."""
+        if self._hangs_since_s is None:
+            return
+        self.engine.now_s += self._kernel.now_s - self._hangs_since_s
+        self._hangs_since_s = None
+        held, self._held = self._held, []
+        for sequence in held:
+            self.engine.add(sequence, self._kernel.now_s)
+        self._arm()
+
+    def _look(self) -> None:
+        self._is_looking = True
+        engine = self.engine
+        told = engine.advance(self._kernel.now_s)
+        self._note_pace(engine)
+        for sequence in told.started:
+            self._first_byte(sequence)
+        for sequence in told.ended:
+            # One that was cancelled during the step that ended it is not there any more.
+            if self.sequences.pop(sequence.key, None) is not None:  # type: ignore[call-overload]
+                self._ended(sequence)
+        self._is_looking = False
+        self._arm()
+
+    def _note_pace(self, engine: Engine) -> None:
+        """Count the tokens since the last look, at the mean step time since then."""
+        busy_s, steps, tokens = self._seen
+        passed = engine.steps - steps
+        if passed:
+            self._pace.add((engine.busy_s - busy_s) / passed, engine.output_tokens - tokens)
+            self._seen = (engine.busy_s, engine.steps, engine.output_tokens)
+
+    def _arm(self) -> None:
+        wake_s = self.engine.wake_s
+        if wake_s is None:
+            self._alarm.cancel()
+        else:
+            self._alarm.set(wake_s)

@@ -1,0 +1,181 @@
+"""The simulated backend: it launches and stops replicas as it is told and says what it sees.
+
+A cold start passes through the stages of ``tidegate.engine.coldstart``, each with a time of its own from
+the run's dice. What a node has on its disk and what has been compiled on it shortens the next start there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from tidegate.core.effects import Launch, Stop
+from tidegate.core.events import ReplicaAdopted, ReplicaSeen
+from tidegate.core.fleet.replicas import slug
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
+from tidegate.engine.batch import Engine
+from tidegate.engine.coldstart import Stage, StageKind
+from tidegate.sim.engines import Outlet, SimEngine
+from tidegate.sim.faults import FaultKind
+from tidegate.sim.kernel import Alarm, Kernel
+from tidegate.sim.machines import Inventory, Node
+from tidegate.sim.pace import Pace
+from tidegate.sim.provision import Phase, Provision, Share
+from tidegate.sim.scenario import ModelSetup, Scenario
+
+ANYWHERE = Address("sim", 1)
+
+
+@dataclass(slots=True)
+class Start:
+    """A replica on its way up."""
+
+    model: ModelId
+    launched_s: float
+    got: Callable[[Node], None] | None = None
+    node: Node | None = None
+    alarm: Alarm | None = None
+    stages: list[Stage] = field(default_factory=list)
+
+
+class SimFleet:
+    """Owns every replica between its launch and its end."""
+
+    def __init__(
+        self, scenario: Scenario, kernel: Kernel, dice: Dice, tell: Callable[[object], None], outlet: Outlet
+    ) -> None:
+        """``tell`` takes what the backend sees."""
+        self._setups: Mapping[ModelId, ModelSetup] = scenario.models
+        self._faults = scenario.faults
+        self._kernel = kernel
+        self._dice = dice
+        self._tell = tell
+        self._outlet = outlet
+        self._inventory = Inventory(scenario.machines)
+        self._starts: dict[ReplicaId, Start] = {}
+        self._homes: dict[ReplicaId, tuple[ModelId, Node]] = {}
+        self._is_listening = True
+        self.engines: dict[ReplicaId, SimEngine] = {}
+        self.provision = Provision()
+        self.pace = Pace()
+        self.launches = 0
+        self.cold_starts_s: list[float] = []
+        """From launch to ready, of each replica that got there."""
+
+    def __repr__(self) -> str:
+        return f"<SimFleet engines={len(self.engines)} starting={len(self._starts)}>"
+
+    def adopt(self, model: ModelId, count: int) -> None:
+        """So many serve already when the run begins."""
+        for number in range(1, count + 1):
+            replica_id = ReplicaId(f"{slug(model)}-{number}")
+            gpus = self._setups[model].fleet.gpus
+            self._inventory.take(gpus, model, partial(self._install, replica_id, model))
+            self._open(replica_id, model)
+            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE))
+
+    # ---- orders ----
+
+    def launch(self, order: Launch) -> None:
+        """Begin a cold start."""
+        self.launches += 1
+        start = self._starts[order.replica_id] = Start(order.model, self._kernel.now_s)
+        self._move(order.replica_id, order.model, Phase.WAITING)
+        start.got = partial(self._placed, order.replica_id, start)
+        self._inventory.take(self._setups[order.model].fleet.gpus, order.model, start.got)
+
+    def stop(self, order: Stop) -> None:
+        """End a replica, whatever it is doing. One that is not there has ended already."""
+        self.end(order.replica_id, "stopped")
+
+    def end(self, replica_id: ReplicaId, detail: str) -> None:
+        """Its process is gone; whoever was connected is cut off."""
+        start = self._starts.pop(replica_id, None)
+        engine = self.engines.pop(replica_id, None)
+        if start is not None:
+            model = start.model
+            if start.alarm is not None:
+                start.alarm.cancel()
+            if start.got is not None and start.node is None:
+                self._inventory.withdraw(start.got)
+        elif engine is not None:
+            model = engine.model
+        else:
+            return
+        self._move(replica_id, model, None)
+        for request_id in engine.kill() if engine else ():
+            self._outlet.cut(request_id)
+        home = self._homes.pop(replica_id, None)
+        if home is not None:
+            self._inventory.give_back(home[1], self._setups[model].fleet.gpus)
+        self._tell(ReplicaSeen(replica_id, Seen.EXITED, None, detail))
+
+    def publish(self, table: RouteTable) -> None:
+        """What the controller says of each replica is its phase from now on."""
+        for route in table.routes:
+            if route.replica_id not in self.engines:
+                continue
+            phase = Phase.DRAINING if route.state is State.DRAINING else Phase.SERVING
+            if self.provision.phase(route.replica_id) is not phase:
+                self._move(route.replica_id, route.model, phase)
+
+    # ---- a start ----
+
+    def _install(self, replica_id: ReplicaId, model: ModelId, node: Node) -> None:
+        """It has its place and its files on this node."""
+        self._homes[replica_id] = (model, node)
+        node.has.add(model)
+        build = self._setups[model].cold_start.build
+        if build is not None:
+            node.compiled.add(build)
+
+    def _placed(self, replica_id: ReplicaId, start: Start, node: Node) -> None:
+        setup = self._setups[start.model]
+        start.node = node
+        start.stages = list(setup.cold_start.stages(node.tier_for(start.model), node.compiled))
+        start.stages.reverse()
+        self._homes[replica_id] = (start.model, node)
+        # The GPUs are there; the bill begins unless the machine itself has still to come.
+        if not start.stages or start.stages[-1].kind is not StageKind.PROCUREMENT:
+            self._move(replica_id, start.model, Phase.STARTING)
+        start.alarm = self._kernel.at(self._kernel.now_s, partial(self._next_stage, replica_id, start))
+
+    def _next_stage(self, replica_id: ReplicaId, start: Start) -> None:
+        """The stage before is over: begin the next one, or be ready."""
+        assert start.alarm is not None
+        if not start.stages:
+            self._ready(replica_id, start)
+            return
+        stage = start.stages.pop()
+        if stage.kind is not StageKind.PROCUREMENT and self.provision.phase(replica_id) is Phase.WAITING:
+            self._move(replica_id, start.model, Phase.STARTING)
+        start.alarm.set(self._kernel.now_s + stage.draw_s(self._dice))
+        self._tell(ReplicaSeen(replica_id, stage.kind.seen))
+
+    def _ready(self, replica_id: ReplicaId, start: Start) -> None:
+        if self._meets(FaultKind.NEVER_READY, start.launched_s):
+            return
+        if self._meets(FaultKind.CRASH_LOOP, start.launched_s):
+            self.end(replica_id, "died at the end of its start")
+            return
+        assert start.node is not None
+        del self._starts[replica_id]
+        self._install(replica_id, start.model, start.node)
+        self.cold_starts_s.append(self._kernel.now_s - start.launched_s)
+        self._open(replica_id, start.model)
+        self._tell(ReplicaSeen(replica_id, Seen.READY, ANYWHERE))
+
+    def _open(self, replica_id: ReplicaId, model: ModelId) -> None:
+        setup = self._setups[model]
+        engine = Engine(setup.limits, setup.law)
+        self.engines[replica_id] = SimEngine(replica_id, model, engine, self._kernel, self._outlet, self.pace)
+        self._move(replica_id, model, Phase.SERVING)
+
+    def _meets(self, kind: FaultKind, at_s: float) -> bool:
+        return any(fault.kind is kind and fault.is_on(at_s) for fault in self._faults)
+
+    def _move(self, replica_id: ReplicaId, model: ModelId, phase: Phase | None) -> None:
+        spec = self._setups[model].fleet
+        self.provision.move(replica_id, phase, self._kernel.now_s, Share(spec.gpus, spec.price_per_h))

@@ -1,0 +1,76 @@
+"""What a run is made of, besides its trace. Everything is frozen, so a run can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
+from tidegate.core.types import ModelId
+from tidegate.engine.coldstart import ColdStart
+from tidegate.engine.latency import StepLaw
+from tidegate.engine.sequence import Limits
+from tidegate.sim.faults import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """The promise: a request keeps it when it keeps both parts."""
+
+    ttft_s: float = 2.0
+    tpot_s: float = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSetup:
+    """One model: how it is dispatched and scaled, and what its engines are like."""
+
+    dispatch: DispatchConfig
+    fleet: FleetModel
+    limits: Limits
+    law: StepLaw
+    cold_start: ColdStart = ColdStart()
+    running: int | None = None
+    """Replicas that serve when the trace begins; None: the policy's minimum."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machines:
+    """The nodes that replicas are put on. A replica whose GPUs are not free waits for them."""
+
+    nodes: int | None = None
+    """None: as many as are asked for."""
+    gpus_per_node: int = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scraping:
+    """How metrics get from the engines to the controller."""
+
+    every_s: float = 15.0
+    """Prometheus' usual interval, and llm-d's for its rules."""
+    lag_s: float = 0.5
+    loss_ratio: float = 0.0
+    """Share of the pages that never arrive."""
+    window_s: float = 60.0
+    """Latency percentiles are over this span."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything but the trace and the seed."""
+
+    models: Mapping[ModelId, ModelSetup]
+    fleet: FleetLimits = FleetLimits()
+    slo: Slo = Slo()
+    machines: Machines = Machines()
+    scraping: Scraping = Scraping()
+    faults: tuple[Fault, ...] = field(default=())
+    report_every_s: float = 1.0
+    """As the gateway does."""
+    request_timeout_s: float = 600.0
+    """For requests whose trace names no deadline."""
+    max_output_tokens: int | None = None
+    """What clients ask for at most. Traces do not record it, and the true length is nobody's to know."""
+    settle_s: float = 0.0
+    """After the last request has ended, how long to wait for the fleet to shrink to its minimum."""
