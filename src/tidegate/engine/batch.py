@@ -6,9 +6,8 @@ computed, then to waiting sequences, first come first served, while their blocks
 decoding sequence needs a block and none is free, the sequence admitted last is preempted: its blocks
 are freed, it goes to the head of the queue, and its prompt and answer so far are computed again.
 
-Between two changes of the batch nothing happens but that each sequence grows by a token a step. So
-the engine keeps only sums: how many decode, how many tokens they have cached, and in which steps they
-will need their next blocks. A leap over a thousand steps costs the same as one step.
+Between two changes of the batch nothing happens but that each sequence grows by a token a step, and a
+leap over a thousand such steps costs the same as one (``decoding.py``).
 
 Time: ``now_s`` is the start of the next step. A step that has begun cannot be changed; who arrives
 during it waits for its end.
@@ -17,8 +16,8 @@ during it waits for its end.
 from __future__ import annotations
 
 from collections import deque
-from heapq import heappop, heappush
 
+from tidegate.engine.decoding import Decoding
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import Chunk, StepLaw
@@ -35,8 +34,6 @@ class Engine:
         self.law = law
         """May be replaced at any time; the next step obeys the new one."""
         self.now_s = 0.0
-        self.steps = 0
-        """Steps begun so far."""
         self.step_tokens = 0
         """Tokens computed in all steps so far, prompts and answers."""
         self.output_tokens = 0
@@ -45,18 +42,15 @@ class Engine:
         """Time spent in steps so far."""
         self.preemptions = 0
         self.pool = BlockPool(limits.kv_blocks, caching=limits.prefix_caching)
+        self._block = limits.block_tokens
         self._grouping = grouping
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in order of admission
         self._partial: Sequence | None = None  # the last of the running, while its prompt is not computed
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
-        self._decoding = 0
-        self._kv_tokens = 0  # of the decoding sequences, all together
-        self._growth = [0] * limits.block_tokens  # decoding sequences by the step in which they grow
-        self._endings: list[tuple[int, int, Sequence]] = []  # heap of (last step, admission, sequence)
-        self._admissions = 0
-        self._progress = Progress([], [])
-        self._before_last = (0, 0)  # how much of the progress came before the last step
+        self._decoding = Decoding(limits.block_tokens)
+        self._started: list[Sequence] = []  # not told yet
+        self._ended: list[Sequence] = []
 
     # ---- what goes in ----
 
@@ -66,9 +60,9 @@ class Engine:
         Raises:
             ValueError: it would not fit even into an empty cache.
         """
-        needed = -(-(sequence.prompt_tokens + sequence.output_tokens - 1) // self.limits.block_tokens)
-        if needed > self.limits.kv_blocks:
-            message = f"{sequence.key} needs {needed} blocks; the cache has {self.limits.kv_blocks}"
+        needed = -(-(sequence.prompt_tokens + sequence.output_tokens - 1) // self._block)
+        if needed > self.pool.total:
+            message = f"{sequence.key} needs {needed} blocks; the cache has {self.pool.total}"
             raise ValueError(message)
         self._run(now_s, step_at_limit=False)
         if self.now_s < now_s:
@@ -77,12 +71,19 @@ class Engine:
         self._waiting.append(sequence)
 
     def abort(self, sequence: Sequence) -> None:
-        """Drop a sequence and free its blocks before the next step. Ended or unknown ones are ignored."""
+        """Drop a sequence and free its blocks before the next step; nothing is told of it any more.
+
+        One whose end has been told, or that was never added, is ignored.
+        """
         if sequence in self._running:
             self._leave(sequence)
         elif sequence in self._waiting:
             self._waiting.remove(sequence)
             self._is_blocked = False
+        for untold in (self._started, self._ended):
+            if sequence in untold:
+                untold.remove(sequence)
+                sequence.finished_s = None
 
     # ---- what comes out ----
 
@@ -97,44 +98,54 @@ class Engine:
         return len(self._waiting)
 
     @property
+    def steps(self) -> int:
+        """Steps begun so far."""
+        return self._decoding.steps
+
+    @property
     def wake_s(self) -> float | None:
         """Nothing is to be seen before this moment unless something is added or aborted; None: never."""
-        if self._progress.started or self._progress.ended or self._partial or self._may_admit():
+        if self._started or self._ended or self._partial or self._may_admit():
             return self.now_s
-        if self._decoding:
+        decoding = self._decoding
+        if decoding.count:
             steps = self._steps_alike()
-            return self.now_s + (self.law.decode_s(self._decoding, self._kv_tokens, steps) if steps else 0.0)
+            return self.now_s + (
+                self.law.decode_s(decoding.count, decoding.kv_tokens, steps) if steps else 0.0
+            )
         return self._grouping.opens_s(self._waiting) if self._grouping else None
-
-    def blocks_held(self) -> list[tuple[Sequence, int]]:
-        """The blocks that each sequence in the batch uses, shared ones counted for each."""
-        return [(sequence, self._blocks_for(0, self._tokens_cached(sequence))) for sequence in self._running]
 
     def tokens_out(self, sequence: Sequence, now_s: float) -> int:
         """Tokens of the answer that are out by ``now_s``, which is not before the last ``advance``."""
-        if sequence.finished_s is not None and sequence.finished_s <= now_s:
-            return sequence.output_tokens
+        in_flight = self.now_s > now_s
+        if sequence.finished_s is not None:
+            return sequence.output_tokens - (sequence.finished_s > now_s)
         if sequence.finish_step < 0:
             return sequence.generated
-        return self.steps - sequence.origin - (self.now_s > now_s)
+        return self._decoding.steps - sequence.origin - in_flight
+
+    def blocks_held(self) -> list[int]:
+        """The blocks that each sequence in the batch uses, shared ones counted for each."""
+        return [-(-self._tokens_cached(sequence) // self._block) for sequence in self._running]
 
     def advance(self, now_s: float) -> Progress:
         """Run until ``now_s`` by leaps and tell what has happened by then and was not told before."""
         self._run(now_s, step_at_limit=True)
-        if self.now_s <= now_s:
-            told, self._progress = self._progress, Progress([], [])
-            return told
-        started, ended = self._before_last
-        told = Progress(self._progress.started[:started], self._progress.ended[:ended])
-        del self._progress.started[:started], self._progress.ended[:ended]
-        self._before_last = (0, 0)
-        return told
+        started, ended = self._started, self._ended
+        self._started, self._ended = [], []
+        if self.now_s > now_s:  # what the step in flight brings is told later
+            while started and _moment(started[-1].first_token_s) > now_s:
+                self._started.insert(0, started.pop())
+            while ended and _moment(ended[-1].finished_s) > now_s:
+                self._ended.insert(0, ended.pop())
+        return Progress(started, ended)
 
     def step(self) -> Progress:
         """Run one step, whatever it is, and tell what it brought. Empty when there is nothing to do."""
-        if self._partial or self._decoding or self._may_admit():
+        if self._partial or self._decoding.count or self._may_admit():
             self._step()
-        told, self._progress = self._progress, Progress([], [])
+        told = Progress(self._started, self._ended)
+        self._started, self._ended = [], []
         return told
 
     # ---- the course of time ----
@@ -145,10 +156,9 @@ class Engine:
         So ``wake_s`` is never the moment of a step that nobody needs to see.
         """
         while self.now_s < limit_s or (step_at_limit and self.now_s == limit_s):
-            self._before_last = len(self._progress.started), len(self._progress.ended)
-            if self._partial or self._may_admit():
+            if self._partial or (self._waiting and self._may_admit()):
                 self._step()
-            elif self._decoding:
+            elif self._decoding.count:
                 if not self._leap(limit_s):
                     return
             elif self._grouping and (opens_s := self._grouping.opens_s(self._waiting)) is not None:
@@ -166,111 +176,87 @@ class Engine:
             return True
         if self.now_s >= limit_s:
             return False
-        decoding, law = self._decoding, self.law
-        took_s = law.decode_s(decoding, self._kv_tokens, steps)
+        law, decoding = self.law, self._decoding
+        took_s = law.decode_s(decoding.count, decoding.kv_tokens, steps)
         if self.now_s + took_s > limit_s and steps > 1:
-            steps = min(steps, law.decode_steps(decoding, self._kv_tokens, limit_s - self.now_s))
-            took_s = law.decode_s(decoding, self._kv_tokens, steps)
-        self.pool.take(self._growth_in(steps))
-        self._pass(steps, took_s, steps * decoding)
+            enough = law.decode_steps(decoding.count, decoding.kv_tokens, limit_s - self.now_s)
+            if enough < steps:
+                steps = enough
+                took_s = law.decode_s(decoding.count, decoding.kv_tokens, steps)
+        self.pool.take(decoding.grow_in(steps))
+        self._pass(steps, took_s, steps * decoding.count)
         return True
-
-    def _pass(self, steps: int, took_s: float, tokens: int) -> None:
-        """The clock and the sums move on; who has all its tokens ends."""
-        self.now_s += took_s
-        self.busy_s += took_s
-        self.steps += steps
-        self.step_tokens += tokens
-        self.output_tokens += steps * self._decoding
-        self._kv_tokens += steps * self._decoding
-        endings = self._endings
-        while endings and endings[0][0] <= self.steps:
-            last_step, _, sequence = heappop(endings)
-            if sequence.finish_step == last_step:  # else it was preempted or aborted
-                self._finish(sequence)
 
     def _steps_alike(self) -> int:
         """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does."""
-        endings = self._endings
-        while endings[0][2].finish_step != endings[0][0]:
-            heappop(endings)
-        steps = endings[0][0] - self.steps
-        free, block = self.pool.free, self.limits.block_tokens
-        if self._decoding * (steps // block + 1) <= free:
-            return steps
-        if self._growth_in(steps) <= free:
-            return steps
-        cycles, free = divmod(free, self._decoding)
-        steps = cycles * block
-        while (grow := self._growth[(self.steps + steps) % block]) <= free:
-            free -= grow
-            steps += 1
-        return steps
+        decoding = self._decoding
+        return decoding.steps_within(self.pool.free, decoding.steps_to_end())
 
-    def _growth_in(self, steps: int) -> int:
-        """Blocks that the decoding sequences need in the next ``steps`` steps."""
-        block = self.limits.block_tokens
-        cycles, rest = divmod(steps, block)
-        begin = self.steps % block
-        end = begin + rest
-        grow = cycles * self._decoding + sum(self._growth[begin:end])
-        return grow + sum(self._growth[: end - block]) if end > block else grow
+    def _pass(self, steps: int, took_s: float, tokens: int) -> None:
+        """The clock and the sums move on; who has all its tokens ends."""
+        decoding = self._decoding
+        self.now_s += took_s
+        self.busy_s += took_s
+        self.step_tokens += tokens
+        self.output_tokens += steps * decoding.count
+        for sequence in decoding.pass_steps(steps):
+            self._finish(sequence)
 
     # ---- one step ----
 
     def _step(self) -> None:
-        preempted = self._make_room()
-        decoding, kv_tokens = self._decoding, self._kv_tokens
-        self.pool.take(self._growth[self.steps % self.limits.block_tokens])
+        decoding, pool = self._decoding, self.pool
+        preempted = False
+        while (grow := decoding.grow_now()) > pool.free:
+            self._preempt(next(reversed(self._running)))
+            preempted = True
+        pool.take(grow)
+        count, kv_tokens = decoding.count, decoding.kv_tokens
+        budget = self.limits.max_step_tokens - count
         chunks: list[Chunk] = []
         computed: list[Sequence] = []
-        budget = self.limits.max_step_tokens - decoding
         if self._partial:
-            budget -= self._continue_partial(budget, chunks, computed)
-        if not preempted:
+            new = self._continue(self._partial, budget, chunks, computed)
+            budget -= new
+            preempted = preempted or not new
+        if budget and self._waiting and not preempted:
             budget -= self._admit(budget, chunks, computed)
-        if chunks or decoding:
-            took_s = self.law.mixed_s(decoding, kv_tokens, chunks)
+        if chunks or count:
+            took_s = self.law.mixed_s(count, kv_tokens, chunks)
             self._pass(1, took_s, self.limits.max_step_tokens - budget)
             for sequence in computed:
                 self._begin_decoding(sequence)
 
-    def _make_room(self) -> bool:
-        """Preempt from the end until the blocks of this step are free; True when anyone had to go."""
-        before = self.preemptions
-        while self._growth[self.steps % self.limits.block_tokens] > self.pool.free:
-            self._preempt(next(reversed(self._running)))
-        if self._partial:
-            self._make_room_for_chunk(self._partial)
-        return self.preemptions > before
-
-    def _make_room_for_chunk(self, sequence: Sequence) -> None:
-        decoding_needs = self._growth[self.steps % self.limits.block_tokens]
-        chunk = min(self.limits.max_step_tokens - self._decoding, self._uncomputed(sequence))
-        if decoding_needs + self._blocks_for(sequence.computed, chunk) > self.pool.free:
+    def _continue(
+        self, sequence: Sequence, budget: int, chunks: list[Chunk], computed: list[Sequence]
+    ) -> int:
+        """The next chunk of the half-computed prompt. Returns its tokens; 0 when it had to go instead."""
+        new = min(budget, sequence.prompt_tokens + sequence.generated - sequence.computed)
+        blocks = self._blocks_for(sequence.computed, new)
+        if blocks > self.pool.free:
             self._preempt(sequence)
-
-    def _continue_partial(self, budget: int, chunks: list[Chunk], computed: list[Sequence]) -> int:
-        sequence = self._partial
-        assert sequence is not None
-        return self._compute(sequence, min(budget, self._uncomputed(sequence)), chunks, computed)
+            return 0
+        self._compute(sequence, new, blocks, chunks, computed)
+        return new
 
     def _admit(self, budget: int, chunks: list[Chunk], computed: list[Sequence]) -> int:
         """Take from the queue what fits. Returns the tokens of the budget that were used."""
-        left = budget
-        while left > 0 and self._may_admit():
+        left, pool = budget, self.pool
+        while left and self._may_admit():
             sequence = self._waiting[0]
             tokens = sequence.prompt_tokens + sequence.generated
-            shared = self._cached_blocks(sequence, tokens)
-            cached = len(shared) * self.limits.block_tokens
-            chunk = min(left, tokens - cached)
-            must_fit = tokens - cached if self.limits.reserve_prompt else chunk
-            if self._blocks_for(cached, must_fit) + self.pool.idle(shared) > self.pool.free:
+            shared = self._cached_blocks(sequence, tokens) if sequence.block_hashes else ()
+            cached = len(shared) * self._block
+            new = min(left, tokens - cached)
+            blocks = self._blocks_for(cached, new)
+            must_fit = self._blocks_for(cached, tokens - cached) if self.limits.reserve_prompt else blocks
+            if must_fit + (pool.idle(shared) if shared else 0) > pool.free:
                 self._is_blocked = True
                 break
             self._waiting.popleft()
             self._enter(sequence, shared)
-            left -= self._compute(sequence, chunk, chunks, computed)
+            self._compute(sequence, new, blocks, chunks, computed)
+            left -= new
         return budget - left
 
     def _may_admit(self) -> bool:
@@ -282,16 +268,15 @@ class Engine:
 
     def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[int, ...]:
         """Names of the leading cached blocks. The last token is always computed: it gives the next one."""
-        names = sequence.block_hashes
-        if not names or not self.limits.prefix_caching:
+        if not self.limits.prefix_caching:
             return ()
-        names = names[: (tokens - 1) // self.limits.block_tokens]
+        names = sequence.block_hashes[: (tokens - 1) // self._block]
         return names[: self.pool.hits(names)]
 
     def _enter(self, sequence: Sequence, shared: tuple[int, ...]) -> None:
         self.pool.share(shared)
         sequence.held = list(shared)
-        sequence.computed = len(shared) * self.limits.block_tokens
+        sequence.computed = len(shared) * self._block
         if sequence.scheduled_s is None:
             sequence.scheduled_s = self.now_s
             sequence.cached_tokens = sequence.computed
@@ -299,30 +284,26 @@ class Engine:
         if self._grouping:
             self._grouping.admitted()
 
-    def _compute(self, sequence: Sequence, new: int, chunks: list[Chunk], computed: list[Sequence]) -> int:
-        """Put a chunk of a prompt into this step. Returns its tokens."""
+    def _compute(
+        self, sequence: Sequence, new: int, blocks: int, chunks: list[Chunk], computed: list[Sequence]
+    ) -> None:
+        """Put a chunk of a prompt into this step."""
         cached = sequence.computed
-        self.pool.take(self._blocks_for(cached, new))
+        self.pool.take(blocks)
         chunks.append((new, cached))
         sequence.computed = cached + new
-        block, names = self.limits.block_tokens, sequence.block_hashes
-        if names and self.limits.prefix_caching:
-            full = min(sequence.computed, sequence.prompt_tokens) // block
-            sequence.held += [name for name in names[cached // block : full] if self.pool.name(name)]
-        if self._uncomputed(sequence):
+        if sequence.block_hashes and self.limits.prefix_caching:
+            full = min(sequence.computed, sequence.prompt_tokens) // self._block
+            names = sequence.block_hashes[cached // self._block : full]
+            sequence.held += [name for name in names if self.pool.name(name)]
+        if sequence.computed < sequence.prompt_tokens + sequence.generated:
             self._partial = sequence
         else:
             self._partial = None
             computed.append(sequence)
-        return new
-
-    @staticmethod
-    def _uncomputed(sequence: Sequence) -> int:
-        return sequence.prompt_tokens + sequence.generated - sequence.computed
 
     def _blocks_for(self, held_tokens: int, new_tokens: int) -> int:
-        block = self.limits.block_tokens
-        return -(-(held_tokens + new_tokens) // block) + -held_tokens // block
+        return -(-(held_tokens + new_tokens) // self._block) + -held_tokens // self._block
 
     # ---- the life of a sequence ----
 
@@ -330,63 +311,45 @@ class Engine:
         """Its prompt is computed, and that gave it the next token."""
         if sequence.first_token_s is None:
             sequence.first_token_s = self.now_s
-            self._progress.started.append(sequence)
+            self._started.append(sequence)
         self.output_tokens += 1
-        sequence.origin = self.steps - sequence.generated - 1
-        sequence.finish_step = sequence.origin + sequence.output_tokens
-        self._decoding += 1
-        self._kv_tokens += sequence.computed
-        self._growth[self._grows_in(sequence)] += 1
-        if sequence.finish_step == self.steps:
+        self._decoding.enter(sequence)
+        if sequence.finish_step == self._decoding.steps:
             self._finish(sequence)
-            return
-        self._admissions += 1
-        heappush(self._endings, (sequence.finish_step, self._admissions, sequence))
-
-    def _grows_in(self, sequence: Sequence) -> int:
-        # It has prompt + out - 1 = steps - origin + prompt - 1 tokens cached, and needs a block in the
-        # step that finds a multiple of the block size.
-        return (sequence.origin - sequence.prompt_tokens + 1) % self.limits.block_tokens
 
     def _finish(self, sequence: Sequence) -> None:
         sequence.finished_s = self.now_s
-        self._progress.ended.append(sequence)
+        self._ended.append(sequence)
         self._leave(sequence)
 
     def _preempt(self, sequence: Sequence) -> None:
-        out = self.steps - sequence.origin if sequence.finish_step >= 0 else sequence.generated
+        if sequence.finish_step >= 0:
+            sequence.generated = self._decoding.steps - sequence.origin
         self._leave(sequence)
-        sequence.generated = out
         sequence.preemptions += 1
         self.preemptions += 1
         self._waiting.appendleft(sequence)
 
+    def _tokens_cached(self, sequence: Sequence) -> int:
+        return sequence.computed if sequence.finish_step < 0 else self._decoding.cached(sequence)
+
     def _leave(self, sequence: Sequence) -> None:
         """Out of the batch, with its blocks."""
-        tokens = self._tokens_cached(sequence)
-        if sequence.finish_step >= 0:
-            self._decoding -= 1
-            self._kv_tokens -= tokens
-            self._growth[self._grows_in(sequence)] -= 1
-            sequence.finish_step = -1
+        decodes = sequence.finish_step >= 0
+        tokens = self._decoding.leave(sequence) if decodes else sequence.computed
         if self._partial is sequence:
             self._partial = None
         del self._running[sequence]
         self._is_blocked = False
         self._free_blocks(sequence, tokens)
 
-    def _tokens_cached(self, sequence: Sequence) -> int:
-        if sequence.finish_step < 0:
-            return sequence.computed
-        return self.steps - sequence.origin + sequence.prompt_tokens - 1
-
     def _free_blocks(self, sequence: Sequence, tokens: int) -> None:
-        block = self.limits.block_tokens
-        names = sequence.block_hashes[len(sequence.held) : tokens // block]
-        if names and self.limits.prefix_caching:
+        held = sequence.held
+        if sequence.block_hashes and self.limits.prefix_caching:
             # Blocks that the answer has filled since; the next turn of a chat finds them.
-            sequence.held += [name for name in names if self.pool.name(name)]
-        self.pool.give_back(-(-tokens // block) - len(sequence.held), sequence.held)
+            names = sequence.block_hashes[len(held) : tokens // self._block]
+            held += [name for name in names if self.pool.name(name)]
+        self.pool.give_back(-(-tokens // self._block) - len(held), held)
         sequence.held = []
 
     def __repr__(self) -> str:
@@ -394,3 +357,8 @@ class Engine:
             f"<Engine at {self.now_s:.3f} s: {self.running} running, {self.waiting} waiting,"
             f" {self.pool.free} of {self.pool.total} blocks free>"
         )
+
+
+def _moment(at_s: float | None) -> float:
+    assert at_s is not None
+    return at_s

@@ -53,12 +53,14 @@ class LinearLaw:
     def mixed_s(self, sequences: int, kv_tokens: int, chunks: Sequence[Chunk]) -> float:
         if not chunks:
             return self.decode_s(sequences, kv_tokens, 1)
+        work_us = self.c * kv_tokens
         g = 2 * self.f if self.g is None else self.g
-        work_ms = self.c * kv_tokens / 1e3
         for new, cached in chunks:
-            work_ms += self.e * new / 1e3 + new * (self.f * new + g * cached) / 1e6
-        base_ms = max(self.a + self.b * sequences, self.d) if sequences else self.d
-        return (base_ms + work_ms + self.host_ms) / 1e3
+            work_us += new * (self.e + (self.f * new + g * cached) / 1e3)
+        base_ms = self.d
+        if sequences and (decode_ms := self.a + self.b * sequences) > base_ms:
+            base_ms = decode_ms
+        return (base_ms + self.host_ms) / 1e3 + work_us / 1e6
 
     def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
         first, growth = self._series(sequences, kv_tokens)

@@ -1,0 +1,97 @@
+"""The sequences that decode, kept as sums.
+
+Each of them gets one token and caches one token in every step, so between two changes of the batch only
+three numbers matter: how many there are, how many tokens they have cached together, and how many of
+them need another block in which step. None of it costs work per sequence or per token.
+
+A sequence's *origin* is the step after which it had no token yet, had it always decoded. With it,
+tokens out are ``steps - origin``, tokens cached ``steps - origin + prompt - 1`` (the newest token is
+not cached yet), and the last step is ``origin + output``.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from tidegate.engine.sequence import Sequence
+
+
+class Decoding:
+    """Owns the step counter, and what changes with it."""
+
+    __slots__ = ("_block", "_endings", "_entered", "_growth", "count", "kv_tokens", "steps")
+
+    def __init__(self, block_tokens: int) -> None:
+        self.steps = 0
+        self.count = 0
+        self.kv_tokens = 0
+        self._block = block_tokens
+        self._growth = [0] * block_tokens  # sequences by the step, modulo block, that needs their next block
+        self._endings: list[tuple[int, int, Sequence]] = []  # heap of (last step, entry, sequence)
+        self._entered = 0
+
+    def enter(self, sequence: Sequence) -> None:
+        """It has got a token in the step just made, and decodes from now on."""
+        origin = self.steps - sequence.generated - 1
+        sequence.origin = origin
+        sequence.finish_step = origin + sequence.output_tokens
+        self.count += 1
+        self.kv_tokens += sequence.computed
+        self._growth[(origin - sequence.prompt_tokens + 1) % self._block] += 1
+        self._entered += 1
+        heappush(self._endings, (sequence.finish_step, self._entered, sequence))
+
+    def leave(self, sequence: Sequence) -> int:
+        """It decodes no more. Returns the tokens it has cached."""
+        cached = self.cached(sequence)
+        self.count -= 1
+        self.kv_tokens -= cached
+        self._growth[(sequence.origin - sequence.prompt_tokens + 1) % self._block] -= 1
+        sequence.finish_step = -1
+        return cached
+
+    def cached(self, sequence: Sequence) -> int:
+        """Tokens of a decoding sequence in the KV cache."""
+        return self.steps - sequence.origin + sequence.prompt_tokens - 1
+
+    def pass_steps(self, steps: int) -> list[Sequence]:
+        """So many steps were made. Returns those that got their last token, in order of entry."""
+        self.steps += steps
+        self.kv_tokens += steps * self.count
+        done: list[Sequence] = []
+        endings = self._endings
+        while endings and endings[0][0] <= self.steps:
+            last_step, _, sequence = heappop(endings)
+            if sequence.finish_step == last_step:  # else it left before
+                done.append(sequence)
+        return done
+
+    def steps_to_end(self) -> int:
+        """Steps until the first of them has all its tokens."""
+        endings = self._endings
+        while endings[0][2].finish_step != endings[0][0]:
+            heappop(endings)
+        return endings[0][0] - self.steps
+
+    def grow_now(self) -> int:
+        """Blocks needed in the next step."""
+        return self._growth[self.steps % self._block]
+
+    def grow_in(self, steps: int) -> int:
+        """Blocks needed in the next ``steps`` steps together."""
+        cycles, rest = divmod(steps, self._block)
+        begin = self.steps % self._block
+        end = begin + rest
+        blocks = cycles * self.count + sum(self._growth[begin:end])
+        return blocks + sum(self._growth[: end - self._block]) if end > self._block else blocks
+
+    def steps_within(self, free: int, steps: int) -> int:
+        """How many of the next ``steps`` steps ``free`` blocks are enough for."""
+        if self.count * (steps // self._block + 1) <= free or self.grow_in(steps) <= free:
+            return steps
+        cycles, free = divmod(free, self.count)
+        enough = cycles * self._block
+        while (grow := self._growth[(self.steps + enough) % self._block]) <= free:
+            free -= grow
+            enough += 1
+        return enough
