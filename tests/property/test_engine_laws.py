@@ -90,6 +90,7 @@ def test_leaps_and_steps_give_the_same_schedule(limits, arrivals):
 @given(limits, arrivals)
 def test_used_and_free_blocks_are_all_blocks(limits, arrivals):
     def look(engine):
+        assert 0 <= engine.pool.free
         held = sum(engine.blocks_held())
         shared = engine.pool.shared_uses()
         assert held - shared + engine.pool.free == engine.pool.total
@@ -202,3 +203,22 @@ def test_the_fewest_steps_that_last_a_span(sequences, kv_tokens, steps, span_s):
     assert LAW.decode_s(sequences, kv_tokens, fewest) >= span_s
     assert fewest == 1 or LAW.decode_s(sequences, kv_tokens, fewest - 1) < span_s
     assert LAW.decode_steps(sequences, kv_tokens, took_s) == steps
+
+
+@given(limits, arrivals, st.lists(st.floats(0, 100), max_size=30).map(sorted))
+def test_tokens_out_never_fall_and_agree_with_the_moments(limits, arrivals, looks):
+    engine, made = Engine(limits, LAW), sequences_of(arrivals, limits.block_tokens)
+    for now_s, sequence in made:
+        engine.add(sequence, now_s)
+    before = dict.fromkeys(range(len(made)), 0)
+    for now_s in looks:
+        if now_s < made[-1][0]:
+            continue
+        engine.advance(now_s)
+        for _, sequence in made:
+            out = engine.tokens_out(sequence, now_s)
+            assert before[sequence.key] <= out <= sequence.output_tokens
+            assert (out > 0) == (sequence.first_token_s is not None and sequence.first_token_s <= now_s)
+            is_finished = sequence.finished_s is not None and sequence.finished_s <= now_s
+            assert (out == sequence.output_tokens) == is_finished
+            before[sequence.key] = out

@@ -137,10 +137,21 @@ def test_tokens_come_out_at_the_end_of_their_step():
     engine, sequence = engine_with(), Sequence("s", 4, 5)
     engine.add(sequence, 0.0)
     out = []
-    for now_s in (0.5, 1.0, 1.5, 3.0, 5.0, 9.0):
+    for now_s in (0.5, 1.0, 1.5, 3.0, 4.5, 5.0, 9.0):
         engine.advance(now_s)
         out.append(engine.tokens_out(sequence, now_s))
-    assert out == [0, 1, 1, 3, 5, 5]
+    assert out == [0, 1, 1, 3, 4, 5, 5]
+
+
+def test_who_is_aborted_in_the_last_step_is_told_of_no_more():
+    engine, sequence = engine_with(), Sequence("s", 4, 1)
+    engine.add(sequence, 0.0)
+    assert not engine.advance(0.5).started
+    engine.abort(sequence)
+
+    told = engine.advance(9.0)
+    assert (told.started, told.ended, sequence.finished_s) == ([], [], None)
+    assert engine.wake_s is None
 
 
 def test_what_can_never_fit_is_refused():
