@@ -10,7 +10,6 @@ from tidegate.config.settings import GatewaySettings
 from tidegate.core.lifecycle import State
 from tidegate.core.types import Address, ModelId, ReplicaId, RequestId, Route
 from tidegate.gateway import gate
-from tidegate.gateway.auth import ANYBODY
 from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection, Ticket
@@ -69,8 +68,9 @@ class Desk:
     def left(self, client):
         pass
 
-    def check(self, head):
-        return Ticket(head, None, ANYBODY)
+    def judge(self, raw):
+        head = gate.read_head(raw, max_bytes=16 * 1024, max_fields=100)
+        return Ticket(head), head.length
 
     def take(self, client, ticket, body):
         self.taken.append((ticket.head.method, ticket.head.path, body))

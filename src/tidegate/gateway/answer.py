@@ -7,6 +7,7 @@ request id. Everything else is passed on as it came.
 from __future__ import annotations
 
 import re
+from enum import Enum
 from http import HTTPStatus
 
 from tidegate.gateway.framing import ChunkFlow, Flow, LengthFlow, Malformed, RechunkFlow
@@ -19,12 +20,12 @@ HEAD = re.compile(
 )
 # Two passes in C over the whole block cost half of a loop over its fields.
 READ = re.compile(
-    rb"(?<=\n)(connection|content-encoding|content-length|content-type|transfer-encoding):[ \t]*([^\r\n]*)",
+    rb"\n(connection|content-encoding|content-length|content-type|transfer-encoding):[ \t]*([^\r\n]*)",
     re.IGNORECASE,
 )
 DROPPED = re.compile(
-    rb"(?<=\n)(?:connection|content-length|keep-alive|proxy-authenticate|proxy-connection|server|te|trailer"
-    rb"|transfer-encoding|upgrade|x-request-id):[^\n]*\n",
+    rb"\n(?:connection|content-length|keep-alive|proxy-authenticate|proxy-connection|server|te|trailer"
+    rb"|transfer-encoding|upgrade|x-request-id):[^\r\n]*\r(?=\n)",
     re.IGNORECASE,
 )
 LENGTH = re.compile(rb"[0-9]{1,15}")
@@ -33,41 +34,86 @@ STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
 
+LENGTH_FIELD = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,15})\r\n")
+
 EVENT_STREAM = b"text/event-stream"
 # A proxy in between must neither collect the events nor press them together.
 STREAM_FIELDS = b"cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
 
 
-class AnswerHead:
-    """What an engine's answer begins with."""
+class Framing(Enum):
+    """How an engine says where its answer ends."""
 
-    __slots__ = ("fields", "flow", "is_json", "is_stream", "keep_alive", "status")
+    LENGTH = "length"
+    CHUNKS = "chunks"
+    CLOSE = "close"
+    NO_BODY = "no body"
+
+
+class AnswerHead:
+    """What an engine's answer begins with, but for the number in its Content-Length."""
+
+    __slots__ = ("_framing", "_start", "is_json", "is_stream", "keep_alive", "status")
 
     def __init__(
-        self, status: int, fields: bytes, flow: Flow, *, keep_alive: bool, media_type: bytes
+        self, status: int, fields: bytes, framing: Framing, *, keep_alive: bool, media_type: bytes
     ) -> None:
+        self._start = (STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status) + fields
+        self._framing = framing
         self.status = status
-        self.fields = fields
-        """As they go to the client, each with its line end."""
-        self.flow = flow
         self.keep_alive = keep_alive
         self.is_stream = status == 200 and media_type.startswith(EVENT_STREAM)
         self.is_json = media_type.startswith(b"application/json")
 
-    def for_client(self, request_id: bytes, *, http10: bool, keep_alive: bool) -> bytes:
+    def flow(self, length: int | None) -> Flow:
+        """Where the body's bytes are to be fed."""
+        if self._framing is Framing.NO_BODY:
+            return LengthFlow(0)
+        if self._framing is Framing.CHUNKS:
+            return ChunkFlow(events=self.is_stream)
+        if length is None or self.is_stream:
+            return RechunkFlow(events=self.is_stream, length=length)
+        return LengthFlow(length)
+
+    def for_client(self, request_id: bytes, length: int | None, *, http10: bool, keep_alive: bool) -> bytes:
         """The head of the client's answer."""
-        line = STATUS_LINES.get(self.status) or b"HTTP/1.1 %d \r\n" % self.status
-        framing = b"transfer-encoding: chunked\r\n" if self.flow.chunked and not http10 else b""
+        if self._framing is Framing.LENGTH and not self.is_stream and length is not None:
+            framing = b"content-length: %d\r\n" % length
+        elif self._framing is Framing.NO_BODY or http10:
+            framing = b""
+        else:
+            framing = b"transfer-encoding: chunked\r\n"
         close = b"" if keep_alive else b"connection: close\r\n"
-        return b"%b%b%bx-request-id: %b\r\n%b\r\n" % (line, self.fields, framing, request_id, close)
+        return b"%b%bx-request-id: %b\r\n%b\r\n" % (self._start, framing, request_id, close)
 
 
-def read_head(raw: bytes) -> AnswerHead:
-    """Parse a head, from its first byte to its blank line.
+_known: dict[bytes, AnswerHead] = {}
+"""Heads already read, without the digits of their length. An engine's heads differ in that and in the
+second of their date, so most are found here, at a third of the cost of reading them."""
+KNOWN_MAX = 256
+KNOWN_BYTES_MAX = 1024
+
+
+def read_head(raw: bytes) -> tuple[AnswerHead, int | None]:
+    """Parse a head, from its first byte to its blank line; the second value is the body's length.
 
     Raises:
         Malformed: it is no HTTP/1 head, or says two things about its length.
     """
+    digits = LENGTH_FIELD.search(raw)
+    key = raw if digits is None else raw[: digits.start(1)] + raw[digits.end(1) :]
+    head = _known.get(key)
+    if head is not None:
+        return head, None if digits is None else int(digits[1])
+    head, length = _parse(raw)
+    if len(key) <= KNOWN_BYTES_MAX:
+        if len(_known) >= KNOWN_MAX:
+            _known.clear()
+        _known[key] = head
+    return head, length
+
+
+def _parse(raw: bytes) -> tuple[AnswerHead, int | None]:
     match = HEAD.fullmatch(raw)
     if match is None:
         message = "the head is malformed"
@@ -76,8 +122,8 @@ def read_head(raw: bytes) -> AnswerHead:
     known: dict[bytes, bytes] = {}
     for name, value in READ.findall(raw):
         low = name.lower()
-        if known.get(low, value) != value:
-            message = "a header is given twice with two values"
+        if low == b"content-length" and low in known:
+            message = "the body's length is given twice"
             raise Malformed(message)
         known[low] = value.rstrip()
     media_type = known.get(b"content-type", b"").lower()
@@ -85,42 +131,35 @@ def read_head(raw: bytes) -> AnswerHead:
     if events and known.get(b"content-encoding", b"identity").lower() != b"identity":
         message = "the stream is compressed, which was not asked for"
         raise Malformed(message)
-    flow = _flow(status, known, events=events)
+    framing, length = _framing(status, known)
     # Without the status line and the blank line.
     fields = DROPPED.sub(b"", raw)[raw.index(b"\n") + 1 : -2]
     named: set[bytes] = set()
     if (connection := known.get(b"connection")) is not None:
         named = {part.strip() for part in connection.lower().split(b",")}
         fields = _without(fields, named)
-    if events:
-        fields += STREAM_FIELDS if b"\ncache-control:" not in b"\n" + fields.lower() else b""
-    if isinstance(flow, LengthFlow):
-        fields += (
-            b"content-length: %b\r\n" % known.get(b"content-length", b"0")
-            if status not in (204, 304)
-            else b""
-        )
-    by_close = isinstance(flow, RechunkFlow) and b"content-length" not in known
-    keep_alive = match[1] == b"1" and b"close" not in named and not by_close
-    return AnswerHead(status, fields, flow, keep_alive=keep_alive, media_type=media_type)
+    if events and b"\ncache-control:" not in b"\n" + fields.lower():
+        fields += STREAM_FIELDS
+    keep_alive = match[1] == b"1" and b"close" not in named and framing is not Framing.CLOSE
+    return AnswerHead(status, fields, framing, keep_alive=keep_alive, media_type=media_type), length
 
 
-def _flow(status: int, known: dict[bytes, bytes], *, events: bool) -> Flow:
-    """How the body comes."""
+def _framing(status: int, known: dict[bytes, bytes]) -> tuple[Framing, int | None]:
+    """How the body comes, and its length."""
     if status in (204, 304):
-        return LengthFlow(0)
+        return Framing.NO_BODY, None
     coding, length = known.get(b"transfer-encoding"), known.get(b"content-length")
     if coding is not None:
         if length is not None or coding.lower() != b"chunked":
             message = "the body's length is not clear"
             raise Malformed(message)
-        return ChunkFlow(events=events)
+        return Framing.CHUNKS, None
     if length is None:
-        return RechunkFlow(events=events)
+        return Framing.CLOSE, None
     if not LENGTH.fullmatch(length):
         message = "the body's length is malformed"
         raise Malformed(message)
-    return RechunkFlow(events=True, length=int(length)) if events else LengthFlow(int(length))
+    return Framing.LENGTH, int(length)
 
 
 def _without(fields: bytes, names: set[bytes]) -> bytes:

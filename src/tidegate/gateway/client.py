@@ -11,8 +11,9 @@ import asyncio
 from enum import Enum
 from typing import Protocol, cast
 
-from tidegate.config.settings import Client, GatewaySettings
+from tidegate.config.settings import GatewaySettings
 from tidegate.gateway import gate
+from tidegate.gateway.auth import ANYBODY
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal, refusal_answer
 from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
@@ -36,14 +37,18 @@ class Stage(Enum):
 
 
 class Ticket:
-    """A head that was found good: where its request goes, and whose it is."""
+    """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
 
-    __slots__ = ("found", "head", "owner")
+    __slots__ = ("forward", "found", "head", "owner", "refusal", "timeout_s")
 
-    def __init__(self, head: gate.Head, found: Relay | Page | None, owner: Client) -> None:
+    def __init__(self, head: gate.Head) -> None:
         self.head = head
-        self.found = found
-        self.owner = owner
+        self.refusal: Refusal | None = None
+        self.found: Relay | Page | None = None
+        self.owner = ANYBODY
+        self.forward = b""
+        """Header lines that go to the engine."""
+        self.timeout_s = 0.0
 
 
 class Desk(Protocol):
@@ -61,8 +66,12 @@ class Desk(Protocol):
     def gone(self, call: Call) -> None:
         """The client of this call has gone."""
 
-    def check(self, head: gate.Head) -> Ticket:
-        """Judge a request by its head; raise a Refusal for what the head alone rules out."""
+    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+        """Judge a request by its head; the second value is its body's length, None when in chunks.
+
+        Raises:
+            Refusal: it is no head at all, and where the next one begins is not known.
+        """
 
     def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
         """A whole request. Answered at once, or attached to the client as its call."""
@@ -271,37 +280,30 @@ class ClientConnection(asyncio.Protocol):
         if end < 4:
             gate.check_partial(buffer, settings.max_header_bytes)
             return False
-        head = gate.read_head(
-            buffer if end == len(buffer) else buffer[:end],
-            max_bytes=settings.max_header_bytes,
-            max_fields=settings.max_header_fields,
-        )
+        ticket, length = self._desk.judge(buffer[:end])
         self._requests += 1
-        self._buffer = buffer[end:]
-        try:
-            ticket = self._desk.check(head)
-        except Refusal as refusal:
-            self._refuse_head(head, refusal)
+        if ticket.refusal is not None:
+            self._buffer = buffer[end:]
+            self._refuse_head(ticket.head, ticket.refusal, keep_alive=ticket.head.keep_alive and length == 0)
             return True
-        length = head.length
         if length is not None and len(buffer) - end >= length:
             # The whole request came at once, as nearly all do.
             self._buffer = buffer[end + length :]
             self.stage = Stage.WAITING
             self._desk.take(self, ticket, buffer[end : end + length])
             return True
+        self._buffer = buffer[end:]
         self._ticket = ticket
         self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
         self.stage = Stage.BODY
         self._since_s = self._loop.time()
-        if head.expects is not None and not self._buffer:
+        if ticket.head.expects is not None and not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
-    def _refuse_head(self, head: gate.Head, refusal: Refusal) -> None:
+    def _refuse_head(self, head: gate.Head, refusal: Refusal, *, keep_alive: bool) -> None:
         """Turn a request away by its head. Without a body it is known where the next begins."""
         self._desk.refused(refusal)
-        keep_alive = head.keep_alive and head.length == 0
         data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
         self.answer(data, keep_alive=keep_alive)
 

@@ -26,6 +26,8 @@ BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 BARE_LINE_END_SO_FAR = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 HOST = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9.\-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 LENGTH_DIGITS_MAX = 15
+LENGTH_FIELD = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,15})\r\n")
+"""How nearly every client writes it."""
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 
 _good_hosts: set[bytes] = set()

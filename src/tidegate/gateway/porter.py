@@ -220,18 +220,18 @@ class Porter:
     async def _connect(self, call: Call, route: Route, address: Address) -> None:
         """Open a connection for this call; the only coroutine on a request's way."""
         loop = self._loop
-        manners = self._manners_for(route.engine)
+        connection = UpstreamConnection(self, route, self._manners_for(route.engine), loop)
         try:
             async with asyncio.timeout(self.settings.connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: UpstreamConnection(self, route, manners, loop), address.host, address.port
-                )
-        except OSError:  # TimeoutError is one.
-            call.connecting = None
-            self.attempt_failed(call, Failure.REFUSED, None)
-            return
-        except Exception:
-            log.exception("connecting to replica %s failed", route.replica_id)
+                await loop.create_connection(lambda: connection, address.host, address.port)
+        except asyncio.CancelledError:
+            # Cancelled between the connection's making and our waking, uvloop closes it and says so to nobody.
+            self.pool.lost(connection)
+            raise
+        except Exception as error:
+            if not isinstance(error, OSError):  # TimeoutError is one.
+                log.exception("connecting to replica %s failed", route.replica_id)
+            self.pool.lost(connection)
             call.connecting = None
             self.attempt_failed(call, Failure.REFUSED, None)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -22,6 +23,8 @@ CLIENTS_EVERY = 4
 """Clients' times are in seconds and there may be 10,000 of them (2 ms): every fourth sweep will do."""
 
 BACKLOG = 4096
+CLOSED_WITHIN_S = 1.0
+"""A connection that never reports its end must not keep the process from ending."""
 
 
 def _unchanged(_engine: str, _model: str, body: bytes) -> bytes:
@@ -124,8 +127,10 @@ class Gateway:
         if self._server is not None:
             await self._server.wait_closed()
         # The transports report their end in a turn of the loop of their own.
-        while self._desk.clients or self._porter.pool.open:
-            await asyncio.sleep(0)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSED_WITHIN_S):
+                while self._desk.clients or self._porter.pool.open:
+                    await asyncio.sleep(0)
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from tidegate.core.events import Failure
 from tidegate.core.types import Route
 from tidegate.gateway.answer import HEAD_MAX, AnswerHead, read_head
 from tidegate.gateway.call import Call
-from tidegate.gateway.framing import EVENT_ENDS, LAST_CHUNK, Malformed, chunk, dechunk
+from tidegate.gateway.framing import EVENT_ENDS, LAST_CHUNK, Flow, Malformed, chunk, dechunk
 from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
 
 JSON_HELD_MAX = 1024 * 1024
@@ -72,9 +72,11 @@ class UpstreamConnection(asyncio.Protocol):
         "_answer",
         "_attendant",
         "_events",
+        "_flow",
         "_head",
         "_held",
         "_last_out_s",
+        "_length",
         "_loop",
         "_marks",
         "_paused",
@@ -103,6 +105,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._paused = False
         self._reused = False
         self._transport: asyncio.Transport
+        self._flow: Flow
         self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
         self._reset()
 
@@ -115,6 +118,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._unread = True
         self._head = b""
         self._answer: AnswerHead | None = None
+        self._length: int | None = None
         self._held = b""
         self._tail.clear()
         self._events = 0
@@ -206,7 +210,7 @@ class UpstreamConnection(asyncio.Protocol):
                 data = rest
             answer = self._answer
             assert answer is not None
-            out = answer.flow.feed(data) if data else b""
+            out = self._flow.feed(data) if data else b""
         except Malformed:
             self.fail(Failure.MALFORMED)
             return
@@ -222,7 +226,7 @@ class UpstreamConnection(asyncio.Protocol):
             return
         answer = self._answer
         if answer is not None and exc is None:
-            out = answer.flow.at_eof()
+            out = self._flow.at_eof()
             if out is not None and not answer.is_stream and self._looks_whole(answer, out):
                 self._pass_bytes(call, answer, out)
                 return
@@ -242,7 +246,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _read_head(self, data: bytes) -> bytes | None:
         """The bytes after the head, once it is whole and promises an answer to pass on."""
-        raw = self._head + data
+        raw = self._head + data if self._head else data
         end = raw.find(b"\r\n\r\n") + 4
         if end < 4:
             if len(raw) > HEAD_MAX:
@@ -250,7 +254,8 @@ class UpstreamConnection(asyncio.Protocol):
                 raise Malformed(message)
             self._head = raw
             return None
-        head, rest = read_head(raw[:end]), raw[end:]
+        head, length = read_head(raw[:end])
+        rest = raw[end:]
         self._head = b""
         if head.status < 200:
             if head.status == 101:
@@ -262,7 +267,9 @@ class UpstreamConnection(asyncio.Protocol):
             self.fail(failure, head.status)
             return None
         self._answer = head
-        return rest if rest or head.flow.ended else None
+        self._length = length
+        self._flow = flow = head.flow(length)
+        return rest if rest or flow.ended else None
 
     def _judge(self, status: int) -> Failure | None:
         """Whether this status means that the attempt failed rather than that the client erred."""
@@ -277,14 +284,14 @@ class UpstreamConnection(asyncio.Protocol):
     def _pass_events(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """Pass whole events on, after a look for the marks of an answer that broke off."""
         if out:
-            searched = dechunk(out) if answer.flow.spans else out
+            searched = dechunk(out) if self._flow.spans else out
             for mark in self._marks:
                 if mark in searched:
                     self._break_off(call, out, mark)
                     return
             self._tail.append(out)
             self._events += out.count(b"\n\n") or 1
-        if answer.flow.ended:
+        if self._flow.ended:
             final = call.relay.final
             if final is not None and final.search(b"".join(self._tail)) is None:
                 self._break_off(call, out, None)
@@ -311,7 +318,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _pass_bytes(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """Pass an answer on that is no stream of events."""
-        ended = answer.flow.ended
+        ended = self._flow.ended
         if answer.is_json:
             out = self._held + out
             if not ended and len(out) <= JSON_HELD_MAX and not call.began:
@@ -324,9 +331,9 @@ class UpstreamConnection(asyncio.Protocol):
         if out:
             self._tail.append(out)
         if ended:
-            self._complete(call, out + LAST_CHUNK if answer.flow.chunked else out)
+            self._complete(call, out + LAST_CHUNK if self._flow.chunked else out)
         elif call.began:
-            call.client.write(dechunk(out) if call.http10 and answer.flow.chunked else out)
+            call.client.write(dechunk(out) if call.http10 and self._flow.chunked else out)
         elif out:
             self._begin_answer(call, answer, out)
 
@@ -338,7 +345,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """The first bytes go out; from here on nothing can be taken back."""
-        if call.http10 and answer.flow.chunked:
+        if call.http10 and self._flow.chunked:
             out = dechunk(out)
         call.began = True
         call.events_began = answer.is_stream
@@ -350,7 +357,7 @@ class UpstreamConnection(asyncio.Protocol):
         """The last bytes go out."""
         answer = self._answer
         assert answer is not None
-        if call.http10 and answer.flow.chunked:
+        if call.http10 and self._flow.chunked:
             out = dechunk(out[: -len(LAST_CHUNK)])
         if call.began:
             call.client.write(out)
@@ -363,12 +370,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _client_head(self, call: Call, answer: AnswerHead) -> bytes:
         call.keep_alive = call.keep_alive and call.client.may_keep_alive
-        return answer.for_client(call.echo, http10=call.http10, keep_alive=call.keep_alive)
+        return answer.for_client(call.echo, self._length, http10=call.http10, keep_alive=call.keep_alive)
 
     def _rest(self, answer: AnswerHead) -> None:
         """Keep the connection for another request, or close it when its state is in any doubt."""
         transport = self._transport
-        clean = answer.keep_alive and answer.flow.ended and not answer.flow.surplus
+        clean = answer.keep_alive and self._flow.ended and not self._flow.surplus
         if not clean or transport.is_closing() or transport.get_write_buffer_size():
             transport.abort()
             return

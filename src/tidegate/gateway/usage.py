@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TAIL_BYTES = 2048
 """Enough for the largest usage object seen, with its details and the engine's timings behind it."""
@@ -13,8 +13,7 @@ COUNT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """What the engine said; None where it said nothing."""
 
     prompt_tokens: int | None = None
