@@ -41,6 +41,7 @@ class ScalingPolicy(Enum):
 
     CONCURRENCY = "concurrency"
     THRESHOLDS = "thresholds"
+    SLO_KEDA = "slo-keda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,31 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class SloKeda:
+    """llm-d's latency law over KEDA and a Kubernetes autoscaler, with the values of its benchmark."""
+
+    ttft_s: float = 3.0
+    tpot_s: float = 0.1
+    up_ratio: float = 0.55
+    down_ratio: float = 0.40
+    clamp_ratio: float = 2.0
+    """A single sample counts for no more than this."""
+    smoothing_s: float = 45.0
+    every_s: float = 15.0
+    """How often the law is evaluated."""
+    up_window_s: float = 30.0
+    up_share: float = 1.0
+    """Of the replicas at the start of a period, or ``up_pods`` if that is more."""
+    up_pods: int = 4
+    up_period_s: float = 60.0
+    down_window_s: float = 180.0
+    down_pods: int = 1
+    down_period_s: float = 120.0
+    is_guarded: bool = False
+    """True: the way up never ends below what stands, and what is not known does not shrink anything."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scaling:
     """How one model's number of replicas follows its demand."""
 
@@ -70,6 +96,7 @@ class Scaling:
     concurrency_target: float = 8.0
     """Requests one replica should carry, queued ones included."""
     thresholds: Thresholds = Thresholds()
+    slo_keda: SloKeda = SloKeda()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ class _Signals:
     at_s: float
     gpu_utilization: float | None
     latency_p95_s: float | None
+    ttft_p90_s: float | None
+    tpot_p90_s: float | None
 
 
 class DemandBook:
@@ -95,7 +97,11 @@ class DemandBook:
     def hear_signals(self, event: SignalsReported, now_s: float) -> None:
         """Take in what a metrics source says about one model."""
         self._signals[event.model] = _Signals(
-            now_s, known(event.gpu_utilization), known(event.latency.e2e_p95_s)
+            now_s,
+            known(event.gpu_utilization),
+            known(event.latency.e2e_p95_s),
+            known(event.latency.ttft_p90_s),
+            known(event.latency.tpot_p90_s),
         )
 
     def forget_gone(self, now_s: float) -> None:
@@ -124,6 +130,7 @@ class DemandBook:
         found = window.peak(window_s, now_s) if window else None
         if found is not None and found[0] > concurrency:
             peak, leaves_at_s = found
+        signals = self._fresh_signals(model, now_s)
         return Demand(
             queued=sum(said.queued for said in figures),
             in_flight=sum(said.in_flight for said in figures),
@@ -135,7 +142,10 @@ class DemandBook:
                 (f.last_active_s for f in figures if f.last_active_s is not None), default=None
             ),
             latency_p95_s=self._latency_p95_s(model, figures, now_s),
-            gpu_utilization=self._gpu_utilization(model, now_s),
+            gpu_utilization=signals.gpu_utilization if signals else None,
+            ttft_p90_s=signals.ttft_p90_s if signals else None,
+            tpot_p90_s=signals.tpot_p90_s if signals else None,
+            signals_at_s=signals.at_s if signals else None,
         )
 
     def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
@@ -179,11 +189,9 @@ class DemandBook:
         fresh = [value for value, at_s in said if value is not None and now_s <= at_s + SIGNAL_GOOD_FOR_S]
         return max(fresh, default=None)
 
-    def _gpu_utilization(self, model: ModelId, now_s: float) -> float | None:
+    def _fresh_signals(self, model: ModelId, now_s: float) -> _Signals | None:
         signals = self._signals.get(model)
-        if signals is None or now_s > signals.at_s + SIGNAL_GOOD_FOR_S:
-            return None
-        return signals.gpu_utilization
+        return signals if signals and now_s <= signals.at_s + SIGNAL_GOOD_FOR_S else None
 
 
 def _heard(before: _Figures | None, demand: ModelDemand, now_s: float) -> _Figures:

@@ -58,9 +58,10 @@ class Plan:
 
     def propose(self, demand: Demand, replicas: list[Replica], now_s: float) -> Proposal:
         """What this model's policy wants, before the final clamp."""
-        ready_s = [r.ready_s for r in replicas if r.state is State.SERVING and r.ready_s is not None]
+        serving = [replica for replica in replicas if replica.state is State.SERVING]
+        ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
         coming_up = sum(replica.is_coming_up for replica in replicas)
-        standing = Standing(coming_up, min(ready_s, default=None))
+        standing = Standing(coming_up, len(serving), min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
 
     def wish(self, proposal: Proposal, replicas: list[Replica], now_s: float) -> Wish:

@@ -21,6 +21,7 @@ class Standing:
     """What one model's replicas have to say to its autoscaler."""
 
     coming_up: int = 0
+    serving: int = 0
     first_ready_s: float | None = None
     """When the first of those that serve now became ready; None when none serves."""
 
@@ -58,6 +59,8 @@ class Autoscaler:
             max_replicas=scaling.max_replicas,
             floor=min(floor, scaling.max_replicas),
             floor_by=floor_by,
+            live=standing.coming_up + standing.serving,
+            serving=standing.serving,
             may_shrink=shrink_from_s is not None and now_s >= shrink_from_s,
         )
         proposal = self._policy.propose(seen, now_s)

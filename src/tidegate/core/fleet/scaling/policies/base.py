@@ -33,6 +33,10 @@ class Demand:
     """When a request last arrived or ended; probes never count."""
     latency_p95_s: float | None = None
     gpu_utilization: float | None = None
+    ttft_p90_s: float | None = None
+    tpot_p90_s: float | None = None
+    signals_at_s: float | None = None
+    """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,9 @@ class Situation:
     """Not below this, whatever the law says: somebody waits, or the idle time is not over."""
     floor_by: str | None = None
     """The rule that sets the floor: a key of ``FLOORS``."""
+    live: int = 0
+    """Replicas that serve or come up."""
+    serving: int = 0
     may_shrink: bool = True
     """False until a full window of data has been seen, and whenever data is missing."""
 
