@@ -11,9 +11,12 @@ not cached yet), and the last step is ``origin + output``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 from tidegate.engine.sequence import Sequence
+
+_NOBODY: tuple[Sequence, ...] = ()
 
 
 class Decoding:
@@ -54,12 +57,14 @@ class Decoding:
         """Tokens of a decoding sequence in the KV cache."""
         return self.steps - sequence.origin + sequence.prompt_tokens - 1
 
-    def pass_steps(self, steps: int) -> list[Sequence]:
+    def pass_steps(self, steps: int) -> Iterable[Sequence]:
         """So many steps were made. Returns those that got their last token, in order of entry."""
         self.steps += steps
         self.kv_tokens += steps * self.count
-        done: list[Sequence] = []
         endings = self._endings
+        if not endings or endings[0][0] > self.steps:
+            return _NOBODY
+        done: list[Sequence] = []
         while endings and endings[0][0] <= self.steps:
             last_step, _, sequence = heappop(endings)
             if sequence.finish_step == last_step:  # else it left before

@@ -18,17 +18,16 @@ from collections.abc import Sequence
 class BlockPool:
     """All blocks of one engine. ``free`` counts those that may be taken now."""
 
-    __slots__ = ("_caching", "_line", "_uses", "free", "total")
+    __slots__ = ("_line", "_named_in_line", "_uses", "free", "total")
 
-    def __init__(self, total: int, *, caching: bool) -> None:
+    def __init__(self, total: int) -> None:
         self.total = total
         self.free = total
-        self._caching = caching
         self._uses: dict[int, int] = {}
-        # Name of a free block -> 1, or a fresh object -> how many nameless blocks stand there.
+        # Name of a free block -> 1, or a fresh object -> how many nameless blocks stand there. Empty while
+        # all free blocks are nameless: then their order is of no interest.
         self._line: OrderedDict[object, int] = OrderedDict()
-        if caching:
-            self._line[object()] = total
+        self._named_in_line = 0
 
     def hits(self, names: Sequence[int]) -> int:
         """How many leading names are cached."""
@@ -52,20 +51,14 @@ class BlockPool:
                 del self._line[name]
                 self._uses[name] = 1
                 self.free -= 1
+                self._named_in_line -= 1
+        self._forget_order()
 
     def take(self, blocks: int) -> None:
         """Use ``blocks`` nameless blocks; the caller has seen that so many are free."""
         self.free -= blocks
-        if not self._caching:
-            return
-        line = self._line
-        while blocks:
-            name, standing = line.popitem(last=False)
-            if standing > blocks:
-                line[name] = standing - blocks
-                line.move_to_end(name, last=False)
-                return
-            blocks -= standing
+        if self._line:
+            self._take_from_line(blocks)
 
     def name(self, name: int) -> bool:
         """Give a nameless block in use its name. False when another block has it already."""
@@ -76,23 +69,44 @@ class BlockPool:
 
     def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
         """A sequence's use of its blocks ends."""
-        self.free += nameless
-        if not self._caching:
-            return
-        if nameless:
+        if nameless and self._line:
             self._line[object()] = nameless
+        self.free += nameless
         for name in reversed(named):
             uses = self._uses[name] - 1
             if uses:
                 self._uses[name] = uses
             else:
                 del self._uses[name]
-                self._line[name] = 1
-                self.free += 1
+                self._stand_in_line(name)
 
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
         return sum(self._uses.values()) - len(self._uses)
+
+    def _stand_in_line(self, name: int) -> None:
+        if not self._line and self.free:
+            self._line[object()] = self.free
+        self._line[name] = 1
+        self._named_in_line += 1
+        self.free += 1
+
+    def _take_from_line(self, blocks: int) -> None:
+        line = self._line
+        while blocks:
+            name, standing = line.popitem(last=False)
+            if isinstance(name, int):
+                self._named_in_line -= 1
+            elif standing > blocks:
+                line[name] = standing - blocks
+                line.move_to_end(name, last=False)
+                break
+            blocks -= standing
+        self._forget_order()
+
+    def _forget_order(self) -> None:
+        if not self._named_in_line:
+            self._line.clear()
 
     def __repr__(self) -> str:
         return f"<BlockPool {self.total - self.free} of {self.total} used, {len(self._uses)} named>"

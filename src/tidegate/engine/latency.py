@@ -54,9 +54,9 @@ class LinearLaw:
         if not chunks:
             return self.decode_s(sequences, kv_tokens, 1)
         work_us = self.c * kv_tokens
-        g = 2 * self.f if self.g is None else self.g
+        e, f, g = self.e, self.f, 2 * self.f if self.g is None else self.g
         for new, cached in chunks:
-            work_us += new * (self.e + (self.f * new + g * cached) / 1e3)
+            work_us += new * (e + (f * new + g * cached) / 1e3)
         base_ms = self.d
         if sequences and (decode_ms := self.a + self.b * sequences) > base_ms:
             base_ms = decode_ms
