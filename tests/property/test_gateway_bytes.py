@@ -22,11 +22,6 @@ from tidegate.gateway.upstream import UpstreamConnection
 CHAT = RELAYS["/v1/chat/completions"]
 
 
-class Loop:
-    def time(self):
-        return 0.0
-
-
 class Transport:
     """Keeps what is written."""
 
@@ -83,7 +78,7 @@ class Desk:
 def serve(pieces):
     """What comes of these reads: requests taken, refusals, bytes sent, closed or not."""
     desk, transport = Desk(), Transport()
-    client = ClientConnection(desk, Loop())
+    client = ClientConnection(desk)
     client.connection_made(transport)
     for piece in pieces:
         if piece:
@@ -345,7 +340,7 @@ MANNERS = Manners(abort_marks=(b'"finish_reason":"abort"',))
 def relay(pieces, cut=True, relay=CHAT):
     """Feed an answer in these reads, then close the connection; what the client got, and what was told."""
     attendant, client = Attendant(), FakeClient()
-    connection = UpstreamConnection(attendant, ROUTE, MANNERS, Loop())
+    connection = UpstreamConnection(attendant, ROUTE, MANNERS)
     connection.connection_made(Transport())
     call = Call(
         client,

@@ -25,6 +25,7 @@ _sizes: dict[bytes, int] = {}
 """Size lines already read. Events of a stream are alike, and a look-up costs a third of reading the
 line; bounded by SIZES_MAX, since an engine chooses its keys."""
 SIZES_MAX = 4096
+SIZE_MAX = 10
 
 CHUNK_ENDS = (b"\n\n\r\n", b"\r\n\r\n\r\n", b"\r\r\r\n")
 """An event's end, in each of the three line endings there are, and the chunk's end."""
@@ -103,7 +104,14 @@ class ChunkFlow:
 
     def feed(self, data: bytes) -> bytes:
         position = 0
-        if self._held:
+        if not self._held:
+            # Nearly always a read brings one chunk of whole events; this is all that is asked then.
+            end = data.find(b"\r\n", 0, SIZE_MAX)
+            usual = _sizes.get(data[:end], 0)
+            if usual >= 4 and end + 4 + usual == len(data) and data.endswith(CHUNK_ENDS):
+                self.spans = False
+                return data
+        else:
             data = self._held + data
             position = self._scanned
         good = 0

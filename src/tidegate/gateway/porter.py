@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from time import monotonic
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
@@ -47,7 +48,7 @@ class Porter:
         self._owner = owner
         self._manners_of = manners
         self._rewrite = rewrite
-        self._meters = meters
+        self.gap: Callable[[float], None] = meters.gap.observe
         self._manners: dict[str, Manners] = {}
         self._heads: dict[tuple[ReplicaId, str], bytes] = {}
         self._calls: dict[RequestId, Call] = {}
@@ -98,7 +99,7 @@ class Porter:
         if route.address is None:
             self.attempt_failed(call, Failure.REFUSED, None)
             return
-        connection = self.pool.take(route.replica_id, self._loop.time())
+        connection = self.pool.take(route.replica_id, monotonic())
         if connection is None:
             self._dial(call, route, route.address)
         else:
@@ -153,9 +154,6 @@ class Porter:
         assert route is not None
         assert route.address is not None
         self._dial(call, route, route.address)
-
-    def gap(self, seconds: float) -> None:
-        self._meters.gap.observe(seconds)
 
     def at_rest(self, connection: UpstreamConnection) -> None:
         self.pool.rest(connection)
@@ -219,14 +217,16 @@ class Porter:
 
     async def _connect(self, call: Call, route: Route, address: Address) -> None:
         """Open a connection for this call; the only coroutine on a request's way."""
-        loop = self._loop
-        connection = UpstreamConnection(self, route, self._manners_for(route.engine), loop)
+        connection = UpstreamConnection(self, route, self._manners_for(route.engine))
         try:
             async with asyncio.timeout(self.settings.connect_timeout_s):
-                await loop.create_connection(lambda: connection, address.host, address.port)
+                await self._loop.create_connection(lambda: connection, address.host, address.port)
         except asyncio.CancelledError:
-            # Cancelled between the connection's making and our waking, uvloop closes it and says so to nobody.
-            self.pool.lost(connection)
+            # Cancelled between the connection's making and our waking, uvloop closes it and says so to
+            # nobody, and asyncio leaves it open.
+            if connection in self.pool.open:
+                connection.drop()
+                self.pool.lost(connection)
             raise
         except Exception as error:
             if not isinstance(error, OSError):  # TimeoutError is one.

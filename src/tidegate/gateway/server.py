@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -91,7 +92,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         self._porter.start()
         self._server = await loop.create_server(
-            lambda: ClientConnection(self._desk, loop),
+            lambda: ClientConnection(self._desk),
             self._settings.host,
             self._settings.port,
             backlog=BACKLOG,
@@ -135,7 +136,7 @@ class Gateway:
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep)
-        now_s = loop.time()
+        now_s = monotonic()
         self._porter.sweep(now_s)
         self._sweeps += 1
         if self._sweeps % CLIENTS_EVERY == 0:
