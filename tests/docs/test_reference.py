@@ -169,6 +169,13 @@ def test_the_events_and_effects_in_the_architecture_are_those_of_the_brains():
         assert set(quoted(effects)) == {kind.__name__ for kind in getattr(module, f"{prefix}Effect").__args__}
 
 
+def test_every_folder_has_its_place_in_the_architecture():
+    told = {name for cells in rows(PAGES["docs/architecture.md"]) for name in quoted(cells[0])}
+    folders = {path.parent.name for path in (ROOT / "src/tidegate").glob("*/__init__.py")}
+
+    assert folders - {"core", "engine", "workload"} <= told
+
+
 def test_what_the_glossary_names_in_the_code_is_in_the_code():
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
 
