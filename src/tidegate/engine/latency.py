@@ -36,6 +36,27 @@ class StepLaw(Protocol):
         """The fewest such steps that together last ``span_s`` or longer; at least 1."""
 
 
+def series_s(first_s: float, growth_s: float, steps: int) -> float:
+    """How long ``steps`` steps last of which each takes ``growth_s`` longer than the one before."""
+    return steps * (first_s + growth_s * (steps - 1) / 2)
+
+
+def series_steps(first_s: float, growth_s: float, span_s: float) -> int:
+    """The fewest such steps that last ``span_s``; at least 1."""
+    if span_s <= first_s:
+        return 1
+    # steps * (first + growth * (steps - 1) / 2) >= span, solved for steps ...
+    half_s = first_s - growth_s / 2
+    root = 2 * span_s / (half_s + math.sqrt(half_s * half_s + 2 * growth_s * span_s))
+    steps = max(1, math.ceil(root))
+    # ... and put right where rounding was on the wrong side.
+    while steps > 1 and series_s(first_s, growth_s, steps - 1) >= span_s:
+        steps -= 1
+    while series_s(first_s, growth_s, steps) < span_s:
+        steps += 1
+    return steps
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinearLaw:
     """The law above. ``a`` to ``g`` in milliseconds, tokens in thousands."""
@@ -63,23 +84,10 @@ class LinearLaw:
         return (base_ms + self.host_ms) / 1e3 + work_us / 1e6
 
     def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
-        first, growth = self._series(sequences, kv_tokens)
-        return steps * (first + growth * (steps - 1) / 2)
+        return series_s(*self._series(sequences, kv_tokens), steps)
 
     def decode_steps(self, sequences: int, kv_tokens: int, span_s: float) -> int:
-        first, growth = self._series(sequences, kv_tokens)
-        if span_s <= first:
-            return 1
-        # steps * (first + growth * (steps - 1) / 2) >= span, solved for steps ...
-        half = first - growth / 2
-        root = 2 * span_s / (half + math.sqrt(half * half + 2 * growth * span_s))
-        steps = max(1, math.ceil(root))
-        # ... and put right where rounding was on the wrong side.
-        while steps > 1 and (steps - 1) * (first + growth * (steps - 2) / 2) >= span_s:
-            steps -= 1
-        while steps * (first + growth * (steps - 1) / 2) < span_s:
-            steps += 1
-        return steps
+        return series_steps(*self._series(sequences, kv_tokens), span_s)
 
     def _series(self, sequences: int, kv_tokens: int) -> tuple[float, float]:
         """The first decode step, and what each next one takes longer."""
