@@ -29,6 +29,26 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Hedge:
+    """Pass the request to this replica too. Whoever answers first is heard; the other is cancelled then."""
+
+    request_id: RequestId
+    replica_id: ReplicaId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let this replica take the answer up where it broke off, and join the two for the client."""
+
+    request_id: RequestId
+    replica_id: ReplicaId
+    attempt: int
+    tokens: int
+    """Passed on so far."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reject:
     """End the request with this outcome.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
+from tidegate.core.settings import ALL_QUEUES, DispatchConfig, FleetLimits, FleetModel, QueueLimits
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,
@@ -44,6 +44,21 @@ class RequestArrived:
     deadline_s: float
     flow: FlowId = DEFAULT_FLOW
     priority: int = 0
+    adapter: str | None = None
+    """The LoRA adapter asked for; ``model`` is then its base."""
+    streams: bool = True
+    """False: the answer comes in one piece, so its first byte says nothing of its first token."""
+    prefix: tuple[int, ...] = ()
+    """Hashes of the prompt's blocks, each of all text up to its block's end, salted by tenant, model, adapter and
+    the client's own salt. Empty where the model's routing has no use for them."""
+    block_tokens: int = 0
+    """Prompt tokens behind one of these hashes, estimated as ``prompt_tokens`` is."""
+    weight: float = 1.0
+    """Of its tenant: twice the weight, twice the share."""
+    session: str | None = None
+    """What a client's requests of one conversation have in common; None when it does not say."""
+    again: int | None = None
+    """What a request has in common with itself when the client sends it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +66,16 @@ class FirstByte:
     """The engine's answer has begun and passed on to the client: no retry from here on."""
 
     request_id: RequestId
+    replica_id: ReplicaId | None = None
+    """Whose answer; may be left out while only one replica works on the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokensSent:
+    """So many tokens of a stream have been passed on in all; sent now and then."""
+
+    request_id: RequestId
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +91,8 @@ class UpstreamEnded:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    replica_id: ReplicaId | None = None
+    """As with ``FirstByte``."""
 
 
 class Failure(Enum):
@@ -87,6 +114,10 @@ class UpstreamFailed:
     request_id: RequestId
     failure: Failure
     status: int | None = None
+    replica_id: ReplicaId | None = None
+    """As with ``FirstByte``."""
+    resumable_tokens: int | None = None
+    """Tokens passed on, when another replica could take the answer up from there; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +139,8 @@ class ModelsConfigured:
     """Which models exist and how each is dispatched. Models left out are no longer served."""
 
     models: dict[ModelId, DispatchConfig]
+    queues: QueueLimits = ALL_QUEUES
+    """Bounds of all queues together."""
 
 
 @dataclass(frozen=True, slots=True)

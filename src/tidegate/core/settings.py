@@ -11,19 +11,57 @@ from enum import Enum
 
 
 class Routing(Enum):
-    """How a replica is chosen among those with a free slot."""
+    """How a replica is chosen among those with a free slot.
 
+    The first three are for policy files; the others are other systems' laws, to be compared with.
+    """
+
+    LEAST_SECONDS = "least_seconds"
     LEAST_TOKENS = "least_tokens"
     ROUND_ROBIN = "round_robin"
+    LEAST_REQUEST = "least-request"
+    POWER_OF_TWO = "power-of-two"
+    CONSISTENT_HASH = "consistent-hash"
+    LLM_D_STICKY = "llm-d-sticky"
+    LLM_D_BLEND = "llm-d-blend"
+    DYNAMO_KV = "dynamo-kv"
+    SMG_CACHE_AWARE = "smg-cache-aware"
+    PRODUCTION_STACK_LOADAWARE = "production-stack-loadaware"
+    AIBRIX_PREFIX = "aibrix-prefix"
+    PREBLE = "preble"
+
+
+OWN_ROUTINGS = (Routing.LEAST_SECONDS, Routing.LEAST_TOKENS, Routing.ROUND_ROBIN)
+"""What a policy file may name."""
+
+PREFIX_INDEX_BYTES = 32 * 1024 * 1024
+"""For what a gateway remembers of prompts' beginnings: 170,000 blocks, or 40 million tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """Bounds of one model's queue; what does not fit is rejected at once with 429."""
+    """Bounds of one model's queue, or of all together; what does not fit is rejected at once."""
 
     max_requests: int = 1_000
     max_tokens: int = 4_000_000
     max_bytes: int = 256 * 1024 * 1024
+    class_share: float = 1.0
+    """Of each bound, what one priority class may take."""
+    tenant_share: float = 1.0
+    """Of each bound, what one tenant may take. A full queue makes room for a tenant that holds less in
+    any case."""
+    ageing_s: float = 30.0
+    """A request of a lower class that has waited for so long gets its turn ..."""
+    aged_share: float = 0.1
+    """... within this share of the tokens that are served."""
+    max_wait_busy_s: float = 120.0
+    """The longest wait while replicas serve and all are busy."""
+    max_wait_starting_s: float = 600.0
+    """The longest wait while no replica serves yet."""
+
+
+ALL_QUEUES = QueueLimits(max_requests=20_000, max_tokens=80_000_000, max_bytes=1024 * 1024 * 1024)
+"""Bounds of the queues of all models together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +72,18 @@ class DispatchConfig:
     queue: QueueLimits = QueueLimits()
     max_retries: int = 2
     """Further attempts on another replica after a failure before the first byte."""
+    slow_start_s: float = 30.0
+    """How long a replica that joins others is ramped up at most, if it keeps up; 0: not at all."""
+    slow_start_tokens: int = 50_000
+    """The ramp also takes until it has served so many tokens, unless its first tokens come in time."""
+    hedge_ratio: float = 0.0
+    """Of all requests, how many may be sent to a second replica when their first token is overdue."""
+    hedge_after_s: float = 1.0
+    """Never before so long; and not before three times the usual wait for a first token."""
+    resume: bool = False
+    """A stream that breaks off goes on at another replica, from the tokens already passed on."""
+    adapter_slots: int = 8
+    """LoRA adapters that one replica has on its GPU at once (vLLM: ``--max-loras``)."""
 
 
 class ScalingPolicy(Enum):

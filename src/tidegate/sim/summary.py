@@ -26,6 +26,7 @@ REVERSAL_WITHIN_S = 600.0
 _KIND = {
     Outcome.COMPLETED: "completed",
     Outcome.EXPIRED_QUEUED: "expired",
+    Outcome.EXPIRED_NOBODY: "expired",
     Outcome.EXPIRED_RUNNING: "expired",
     Outcome.FAILED_ENGINE: "failed",
     Outcome.FAILED_MIDSTREAM: "failed",

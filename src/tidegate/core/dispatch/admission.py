@@ -1,17 +1,35 @@
-"""How long to wait before trying again, and how many retries the fleet can bear."""
+"""Whether a request that finds no free slot may wait, and when to come back if not."""
 
 from __future__ import annotations
 
-from tidegate.core.windows import RateWindow
+from dataclasses import dataclass
 
-DRAIN_SPAN_S = 30
+from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.queue import NOTHING, Held
+from tidegate.core.outcomes import Outcome
+from tidegate.core.settings import QueueLimits
+
 RETRY_AFTER_MIN_S = 1.0
-RETRY_AFTER_MAX_S = 60.0
-"""OpenAI's client obeys up to 60 s in its older releases and stops retrying above."""
+RETRY_AFTER_MAX_S = 600.0
+"""OpenAI's client obeys up to 120 s, 60 s in its older releases, and gives up above: an overload that is
+going to last longer is not made worse by those who would be turned away again."""
+RETRY_AFTER_UNKNOWN_S = 20.0
+"""When nobody serves and nothing is known of when somebody will."""
+APART_UNKNOWN_S = 0.02
 
-RETRY_SHARE = 0.10
-RETRY_FLOOR = 20.0
-RETRY_REFILL_PER_S = 1.0
+MARGIN = 0.85
+"""Of the time left, what the predicted wait may take up: predictions are not exact. Who comes back as told
+is let in without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request may not wait."""
+
+    outcome: Outcome
+    because: str
+    retry_after_s: float
 
 
 def clamp_retry_after(wait_s: float) -> float:
@@ -19,47 +37,80 @@ def clamp_retry_after(wait_s: float) -> float:
     return min(RETRY_AFTER_MAX_S, max(RETRY_AFTER_MIN_S, wait_s))
 
 
-def retry_after_full(queued: int, drained: RateWindow, now_s: float) -> float:
-    """When a place in a full queue can be expected: half the queue at the measured drain rate.
-
-    Half, because a client that returns only when the whole queue has drained finds idle replicas.
-    The shortest wait when nothing has drained yet and nothing is known.
-    """
-    rate_per_s = drained.per_s(now_s)
-    if not rate_per_s:
-        return RETRY_AFTER_MIN_S if rate_per_s is None else RETRY_AFTER_MAX_S
-    return clamp_retry_after(0.5 * queued / rate_per_s)
-
-
 def retry_after_nobody(expected_ready_s: float | None, now_s: float) -> float:
-    """When somebody is expected to serve; a third of the longest wait when nothing is known."""
-    if expected_ready_s is None:
-        return clamp_retry_after(RETRY_AFTER_MAX_S / 3)
-    return clamp_retry_after(expected_ready_s - now_s)
+    """When somebody is expected to serve."""
+    return clamp_retry_after(RETRY_AFTER_UNKNOWN_S if expected_ready_s is None else expected_ready_s - now_s)
 
 
-class RetryBudget:
-    """A token bucket that arrivals fill: retries stay below a tenth of the traffic.
+def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple[Refusal | None, list[Entry]]:
+    """Whether the entry may join the line, and whom it pushes out of it.
 
-    Without it an outage of half the fleet doubles the load on the other half. A floor of 20 lets a
-    quiet fleet survive the death of a whole replica.
+    1. Its time is up before its turn is expected: refused at once instead of later.
+    2. It fits.
+    3. Others have the weaker claim to their places: they go.
+    4. The queue is full.
+
+    Nobody is told to come back before there is room, and who comes back then finds a place kept.
     """
+    came_back = line.promises.redeem(entry, now_s)
+    kept = NOTHING if came_back else line.promises.kept(entry, now_s)
+    late = _late(line, entry, now_s, kept, came_back=came_back)
+    if late is not None:  # 1
+        return late, []
+    full = line.queue.fits(entry, kept, overall)
+    if full is None:  # 2
+        return None, []
+    gone = line.queue.displaced(entry, overall)
+    if gone:  # 3
+        return None, gone
+    return _full(line, entry, full, now_s), []  # 4
 
-    def __init__(self) -> None:
-        self._tokens = RETRY_FLOOR
-        self._at_s: float | None = None
 
-    def arrived(self) -> None:
-        """A request came in: a tenth of a retry is earned."""
-        if self._tokens < RETRY_FLOOR:
-            self._tokens += RETRY_SHARE
+def displaced(line: Line, entry: Entry, now_s: float) -> Refusal:
+    """Why an entry that waited had to go after all."""
+    return _full(line, entry, "room was made for a request with a better claim", now_s)
 
-    def take(self, now_s: float) -> bool:
-        """Spend one retry, if there is one."""
-        if self._at_s is not None:
-            self._tokens = min(RETRY_FLOOR, self._tokens + (now_s - self._at_s) * RETRY_REFILL_PER_S)
-        self._at_s = now_s
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
+
+def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool) -> Refusal | None:
+    """A refusal when the deadline, or the longest wait allowed, ends before the entry's turn."""
+    arrived = entry.arrived
+    if not line.anybody_serves():
+        ready_s = line.expected_ready_s()
+        last_s = min(arrived.deadline_s, now_s + line.queue.limits.max_wait_starting_s)
+        if ready_s is None or ready_s <= last_s:
+            return None
+        because = f"{line.model!r} is expected to serve in {ready_s - now_s:.0f} s, which is too late"
+        return Refusal(Outcome.REJECTED_NOBODY, because, _come_back(line, entry, now_s, ready_s - now_s))
+    rate = line.rate()
+    if rate is None:
+        return None
+    wait_s = line.wait_s(entry, rate) + kept.tokens / rate
+    left_s = arrived.deadline_s - now_s - line.waits.service_s()
+    allowed_s = min(left_s, line.queue.limits.max_wait_busy_s)
+    if wait_s <= max(0.0, allowed_s if came_back else MARGIN * allowed_s):
+        return None
+    because = f"the wait is expected to be {wait_s:.1f} s, of which {max(0.0, allowed_s):.1f} s are left"
+    after_s = wait_s - MARGIN * allowed_s if allowed_s > 0.0 else wait_s
+    return Refusal(Outcome.REJECTED_LATE, because, _come_back(line, entry, now_s, after_s))
+
+
+def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:
+    """The queue is full: contention when somebody serves, else nobody is there."""
+    rate = line.rate()
+    after_s = 0.0 if rate is None else 0.5 * line.queue.work / rate
+    if line.anybody_serves():
+        because = f"the queue is full: {full}"
+        return Refusal(Outcome.REJECTED_FULL, because, _come_back(line, entry, now_s, after_s))
+    ready_s = line.expected_ready_s()
+    after_s += RETRY_AFTER_UNKNOWN_S if ready_s is None else max(0.0, ready_s - now_s)
+    because = f"no replica serves {line.model!r} yet and the queue is full: {full}"
+    return Refusal(Outcome.REJECTED_NOBODY, because, _come_back(line, entry, now_s, after_s))
+
+
+def _come_back(line: Line, entry: Entry, now_s: float, after_s: float) -> float:
+    """Tell a moment, each a little after the one told before, as fast as the queue takes requests on."""
+    rate = line.rate()
+    apart_s = APART_UNKNOWN_S
+    if rate is not None and line.queue.mean_work is not None:
+        apart_s = line.queue.mean_work * line.queue.shared_by(entry) / rate
+    return clamp_retry_after(line.promises.make(entry, now_s, clamp_retry_after(after_s), apart_s))

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Record
 from tidegate.core.events import RequestArrived
 from tidegate.core.outcomes import Outcome
-from tidegate.core.types import ReplicaId, RequestId
+from tidegate.core.types import ModelId, ReplicaId, RequestId
+
+if TYPE_CHECKING:
+    from tidegate.core.dispatch.flows import Flow
 
 
 class Phase(Enum):
@@ -27,14 +31,23 @@ class Entry:
     """One open request."""
 
     __slots__ = (
+        "answer_tokens",
         "arrived",
         "arrived_s",
         "attempts",
+        "cost",
+        "failures",
         "first_byte_s",
+        "flow",
+        "hedge_id",
+        "model",
         "number",
         "phase",
+        "queued_s",
         "replica_id",
         "request_id",
+        "resumed_tokens",
+        "resumes",
         "sent_s",
         "tokens",
         "tried",
@@ -43,15 +56,29 @@ class Entry:
     def __init__(self, arrived: RequestArrived, now_s: float, number: int) -> None:
         self.arrived = arrived
         self.request_id = arrived.request_id
-        self.arrived_s = now_s
+        self.model = arrived.model
+        """Whose replicas answer it: the model asked for, or one of its versions."""
+        self.arrived_s = self.queued_s = now_s
         self.number = number
         """In order of arrival; a request that is queued again keeps its place."""
         # What the request may weigh on a replica. The output is only known as the client's limit.
         self.tokens = arrived.prompt_tokens + (arrived.max_output_tokens or 0)
         self.phase = Phase.QUEUED
         self.replica_id: ReplicaId | None = None
+        self.hedge_id: ReplicaId | None = None
+        """A second replica that works on it, until one of the two has answered."""
         self.attempts = 0
+        self.failures = 0
+        """Attempts that went wrong; being told "busy" is none."""
         self.tried: tuple[ReplicaId, ...] = ()
+        self.flow: Flow | None = None
+        """Who has been charged for it; None when nobody waited when it was sent."""
+        self.cost = 0.0
+        self.answer_tokens = 0
+        """Passed on so far, as far as that is known."""
+        self.resumed_tokens = 0
+        """Tokens of the answer that another replica takes up from; 0: it starts at the beginning."""
+        self.resumes = 0
         self.sent_s: float | None = None
         self.first_byte_s: float | None = None
 
@@ -70,7 +97,7 @@ class Entry:
         arrived_s = self.arrived_s
         return Record(
             self.request_id,
-            arrived.model,
+            self.model,
             arrived.flow,
             outcome,
             self.replica_id,

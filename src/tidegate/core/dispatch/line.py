@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from tidegate.core.dispatch.admission import DRAIN_SPAN_S
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.queue import Queue
-from tidegate.core.dispatch.routing.filters import open_seats, untried
+from tidegate.core.dispatch.promises import Promises
+from tidegate.core.dispatch.queue import Held, Queue
+from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
+from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
 from tidegate.core.dispatch.routing.pick import Picker, picker_for
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.dispatch.waits import Waits
 from tidegate.core.effects import Record
 from tidegate.core.settings import DispatchConfig
-from tidegate.core.types import LatencySummary, ModelDemand, ModelId, ModelRoute
-from tidegate.core.windows import RateWindow, percentile
+from tidegate.core.types import LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
+from tidegate.core.windows import percentile
 
 SAMPLES_MAX = 512
 """Latencies kept between two reports; at 20,000 requests a second sorting them all would cost more
 than the report is worth."""
+LEARNS = 0.05
 
 
 class Line:
     """One model: who waits, who is seated, what was measured since the last report."""
 
-    def __init__(self, model: ModelId, config: DispatchConfig) -> None:
+    def __init__(self, model: ModelId, config: DispatchConfig, total: Held | None = None) -> None:
+        """``total`` counts what waits over all models."""
         self.model = model
         self.config = config
-        self.queue = Queue(config.queue)
+        self.queue = Queue(config.queue, total)
+        self.promises = Promises()
+        self.waits = Waits()
         self.seats: list[Seat] = []
         self.route: ModelRoute | None = None
         """None until the controller's first table: a model is then held, not refused."""
-        self.drained = RateWindow(DRAIN_SPAN_S)
+        self.slots = 0
+        """Of those that serve, or that served last."""
+        self.is_ramping = False
+        """One of the seats is new among others."""
+        self.regime_s = 0.0
+        """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.arrivals_total = 0
         self.ended_total = 0
         self._picker: Picker = picker_for(config.routing)
+        self._serves = False
         self._peak = 0
         self._output_tokens_total = 0
         self._last_active_s: float | None = None
@@ -54,58 +66,164 @@ class Line:
         self.config = config
         self.queue.limits = config.queue
 
+    # ---- seats ----
+
     def choose(self, entry: Entry, now_s: float) -> Seat | None:
         """The seat to send this entry to, or None when all are taken. Filter, then pick."""
         candidates = open_seats(self.seats, now_s)
         if not candidates:
-            return None
-        return self._picker.pick(untried(entry, candidates))
+            if not self.is_ramping:
+                return None
+            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(entry))
+            if not candidates:
+                return None
+        return self._picker.pick(untried(entry, candidates) if entry.tried else candidates)
+
+    def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
+        """A settled seat beside the one that works on this entry; None when none is free."""
+        found = [s for s in open_seats(self.seats, now_s) if s.replica_id != but and s.ramp is None]
+        return self._picker.pick(found) if found else None
+
+    def seated(self, seats: list[Seat], now_s: float) -> None:
+        """These are the replicas from now on. One that begins to serve beside others is ramped up."""
+        span_s, tokens = self.config.slow_start_s, self.config.slow_start_tokens
+        settled = any(seat.serves and seat.has_served for seat in seats)
+        for seat in seats:
+            if seat.serves and not seat.has_served:
+                seat.has_served = True
+                if settled and span_s > 0.0:
+                    seat.begin_ramp(Ramp(now_s, span_s, tokens))
+        self.seats = seats
+        self.is_ramping = any(seat.ramp is not None for seat in seats)
+        serves = any(seat.serves for seat in seats)
+        if serves:
+            self.slots = sum(seat.route.slots for seat in seats if seat.serves)
+        if serves != self._serves:
+            self._serves, self.regime_s = serves, now_s
 
     def anybody_serves(self) -> bool:
-        return any(seat.serves for seat in self.seats)
+        """Capacity exists, though it may be busy."""
+        return self._serves
 
-    def earliest_rest_end_s(self) -> float | None:
-        """When the first resting seat may be tried again; None when none rests."""
-        return min((s.rests_until_s for s in self.seats if s.rests_until_s is not None), default=None)
+    def is_alone(self, seat: Seat) -> bool:
+        """No other replica is to be trusted with this one's work."""
+        return not any(other.serves and other.breaker.is_closed for other in self.seats if other is not seat)
+
+    def expected_ready_s(self) -> float | None:
+        """When somebody is expected to serve; None when that is not known."""
+        return None if self.route is None else self.route.expected_ready_s
+
+    def next_change_s(self, now_s: float) -> float | None:
+        """When a seat that is held back may take more by the passing of time alone; None: never."""
+        found = [moment for seat in self.seats if (moment := seat.next_s(now_s)) is not None]
+        return min(found, default=None)
+
+    # ---- waits ----
+
+    def rate(self) -> float | None:
+        """Expected tokens a second that leave the queue; None when not known."""
+        return self.waits.rate(self.slots, self.queue.mean_work)
+
+    def wait_s(self, entry: Entry, rate: float) -> float:
+        """How long a newcomer will wait: for those before it, and for a slot."""
+        return (self.queue.ahead(entry) + (self.queue.mean_work or 0.0)) / rate
+
+    def expires_s(self, entry: Entry) -> float:
+        """When an entry that waits has waited long enough, as things are."""
+        limits = self.queue.limits
+        longest_s = limits.max_wait_busy_s if self._serves else limits.max_wait_starting_s
+        return min(entry.arrived.deadline_s, max(entry.queued_s, self.regime_s) + longest_s)
+
+    def clears_s(self) -> float:
+        """Until those who wait now have been sent; 0 when that is not known."""
+        rate = self.rate()
+        return 0.0 if rate is None else self.queue.work / rate
+
+    def queue_moves(self, now_s: float) -> None:
+        """Somebody is about to join, leave or be sent: account for the time until now."""
+        if len(self.queue):
+            self.waits.drain.pass_time(now_s, self.slots if self._serves else 0)
+        else:
+            self.waits.drain.begin(now_s)
+
+    def _wait_to_save_s(self, entry: Entry) -> float | None:
+        rate = self.rate()
+        return None if rate is None else self.wait_s(entry, rate)
+
+    # ---- what is noted ----
 
     def note_arrival(self, now_s: float) -> None:
         self.arrivals_total += 1
         self._last_active_s = now_s
 
-    def note_load(self) -> None:
-        """Keep the largest concurrency since the report before."""
-        load = len(self.queue) + self.in_flight
+    def note_load(self, more: int = 0) -> None:
+        """Keep the largest concurrency since the report before. ``more`` were turned away."""
+        load = len(self.queue) + self.in_flight + more
         if load > self._peak:
             self._peak = load
+
+    def note_first_byte(self, entry: Entry, seat: Seat, now_s: float) -> None:
+        """The answer of this seat has begun, which tells how fast it is."""
+        seat.breaker.answered()
+        sent_s = entry.sent_s
+        if sent_s is None or entry.hedge_id is not None:
+            return
+        tokens = entry.arrived.prompt_tokens + entry.resumed_tokens + PROMPT_BASE_TOKENS
+        if seat.ramp is None:
+            self.waits.pace.add((now_s - sent_s) / tokens)
+            return
+        usual = self.waits.pace.at(0.5)
+        seat.ramp.began(now_s - sent_s, None if usual is None else usual * tokens)
+
+    def note_answer(self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int) -> None:
+        """A good answer is complete."""
+        queue, tokens = self.queue, prompt + output
+        if entry.sent_s is not None:
+            self.waits.held.add(now_s - entry.sent_s)
+        known = queue.usual_tokens
+        queue.usual_tokens = float(output) if known is None else known + LEARNS * (output - known)
+        if entry.flow is not None:
+            entry.flow.learn(output)
+            queue.settle(entry, tokens)
+        if seat is not None and seat.ramp is not None:
+            seat.ramp.ended(tokens)
+
+    def note_unanswered(self, entry: Entry) -> None:
+        """It was sent and ended without a complete answer: what is known to have been served counts."""
+        if entry.first_byte_s is None:
+            self.queue.settle(entry, float(entry.arrived.prompt_tokens if entry.sent_s is not None else 0))
+        elif entry.answer_tokens:
+            self.queue.settle(entry, float(entry.arrived.prompt_tokens + entry.answer_tokens))
 
     def note_end(self, record: Record, now_s: float, *, answered: bool) -> None:
         self.ended_total += 1
         self._last_active_s = now_s
         if not answered:
             return
-        self.drained.add(now_s)
         self._output_tokens_total += record.output_tokens or 0
         if len(self._e2e_s) < SAMPLES_MAX:
             self._e2e_s.append(record.e2e_s)
             if record.ttft_s is not None:
                 self._ttft_s.append(record.ttft_s)
 
+    # ---- reports ----
+
     def demand(self, now_s: float) -> ModelDemand:
         """What to tell the controller; begins a new reporting span."""
         queued, in_flight = len(self.queue), self.in_flight
-        oldest_s = self.queue.oldest_arrival_s()
+        oldest = self.queue.oldest()
         peak, self._peak = max(self._peak, queued + in_flight), queued + in_flight
         return ModelDemand(
             model=self.model,
             queued=queued,
             in_flight=in_flight,
             peak=peak,
-            queued_tokens=self.queue.tokens,
+            queued_tokens=self.queue.held.tokens,
             in_flight_tokens=sum(seat.tokens for seat in self.seats),
             arrivals_total=self.arrivals_total,
             ended_total=self.ended_total,
             output_tokens_total=self._output_tokens_total,
-            oldest_wait_s=0.0 if oldest_s is None else now_s - oldest_s,
+            oldest_wait_s=0.0 if oldest is None else now_s - oldest.arrived_s,
             last_active_s=self._last_active_s,
             latency=self._latency(),
         )

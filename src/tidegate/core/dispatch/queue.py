@@ -1,90 +1,242 @@
 """The bounded line of requests that wait for a slot on some replica of one model.
 
-``place`` is the one place that says who goes first. Everything else here only keeps the bounds.
+Who goes first: the highest priority class; in it the tenant that has been served least (``bands``); of
+that tenant the earliest deadline, then the earliest arrival (``flows``). A lower class whose first has
+waited for ``ageing_s`` gets a share of what is served, so none starves and an old flood of unimportant
+requests does not overtake either.
+
+A full queue makes room for whoever has the better claim to it: the last of a lower class goes, or of the
+tenant that holds most while the newcomer's holds less.
 """
 
 from __future__ import annotations
 
-import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
 
+from tidegate.core.dispatch.bands import Band
+from tidegate.core.dispatch.flows import LEARNS, Flow
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.settings import QueueLimits
-from tidegate.core.types import RequestId
 
-Place = tuple[int, int]
+DISPLACED_MAX = 8
+"""Waiting requests that one newcomer may push out at most."""
 
 
-def place(entry: Entry) -> Place:
-    """Smaller goes first: the higher priority, then the earlier arrival."""
-    return -entry.arrived.priority, entry.number
+@dataclass(slots=True)
+class Held:
+    """An amount of waiting work, in the three ways in which it is bounded."""
+
+    requests: int = 0
+    tokens: int = 0
+    bytes: int = 0
+
+    def add(self, entry: Entry, sign: int = 1) -> None:
+        """One entry more, or with -1 one fewer."""
+        self.requests += sign
+        self.tokens += sign * entry.tokens
+        self.bytes += sign * entry.arrived.body_bytes
+
+
+NOTHING = Held()
 
 
 class Queue:
-    """Requests in the order of ``place``, bounded in requests, tokens and bytes.
+    """Requests in the order above, bounded in requests, tokens and bytes."""
 
-    Leaving from the middle (a client that gave up) only takes the entry out of ``_waiting``; its
-    place in the heap is passed over when it comes up, and swept out before the heap is twice as
-    long as the line.
-    """
-
-    def __init__(self, limits: QueueLimits) -> None:
+    def __init__(self, limits: QueueLimits, total: Held | None = None) -> None:
+        """``total`` counts over all models' queues."""
         self.limits = limits
-        self._heap: list[tuple[Place, RequestId]] = []
-        self._waiting: dict[RequestId, Entry] = {}
-        self.tokens = 0
-        self._bytes = 0
+        self.held = Held()
+        self.usual_tokens: float | None = None
+        """What this model's answers are long; None before the first."""
+        self.mean_work: float | None = None
+        """Tokens that one who waits is expected to be served, on average; None before the first."""
+        self._total = Held() if total is None else total
+        self._bands: list[Band] = []
+        self._debt = 0.0
+        """Tokens to be served in other classes before an old one may have its next turn."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self.held.requests
 
     def __repr__(self) -> str:
-        return f"<Queue {len(self._waiting)} requests, {self.tokens} tokens, {self._bytes} bytes>"
+        held = self.held
+        return f"<Queue {held.requests} requests, {held.tokens} tokens, {held.bytes} bytes>"
 
-    def fits(self, entry: Entry) -> str | None:
-        """None when the entry may join, else which bound it would break, with the numbers."""
-        limits = self.limits
-        if len(self._waiting) >= limits.max_requests:
-            return f"{len(self._waiting)} requests are queued and max_requests is {limits.max_requests}"
-        if self.tokens + entry.tokens > limits.max_tokens:
-            return f"{self.tokens} tokens are queued and max_tokens is {limits.max_tokens}"
-        if self._bytes + entry.arrived.body_bytes > limits.max_bytes:
-            return f"{self._bytes} bytes are queued and max_bytes is {limits.max_bytes}"
-        return None
+    # ---- bounds ----
+
+    def fits(self, entry: Entry, promised: Held = NOTHING, overall: QueueLimits | None = None) -> str | None:
+        """None when the entry may join, else which bound it would break, with the numbers.
+
+        ``promised`` are places kept for requests that were told to come back about now.
+        """
+        held, limits = self.held, self.limits
+        why = _over(held, entry, limits, 1.0, promised, "")
+        if why is None and overall is not None:
+            why = _over(self._total, entry, overall, 1.0, NOTHING, " of all models")
+        if why is not None:
+            return why
+        if limits.class_share < 1.0:
+            band = self._band(entry)
+            there = Held(band.count, band.tokens, band.bytes)
+            why = _over(there, entry, limits, limits.class_share, NOTHING, f" of class {band.priority}")
+        if why is None and limits.tenant_share < 1.0:
+            why = _over(
+                self._of_tenant(entry), entry, limits, limits.tenant_share, promised, " of this tenant"
+            )
+        return why
+
+    def displaced(self, entry: Entry, overall: QueueLimits | None = None) -> list[Entry]:
+        """Whom to turn away so the entry fits; nobody when it has no better claim than they."""
+        lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
+        if lowest is None or lowest.priority > entry.arrived.priority:
+            return []
+        flow = self._worst(lowest, entry)
+        left, total = replace(self.held), replace(self._total)
+        gone: list[Entry] = []
+        for last in reversed(flow.waiting.values()) if flow is not None else ():
+            left.add(last, -1)
+            total.add(last, -1)
+            gone.append(last)
+            fits = _over(left, entry, self.limits, 1.0, NOTHING, "") is None
+            if fits and (overall is None or _over(total, entry, overall, 1.0, NOTHING, "") is None):
+                return gone
+            if len(gone) == DISPLACED_MAX:
+                break
+        return []
+
+    def _worst(self, band: Band, entry: Entry) -> Flow | None:
+        """The tenant that holds most of this class, when the entry has the better claim to a place."""
+        worst = max(band.flows(), key=lambda flow: flow.tokens / flow.weight, default=None)
+        if worst is None or band.priority < entry.arrived.priority:
+            return worst
+        own = band.flow(entry)
+        if own is worst or (own.tokens + entry.tokens) / own.weight >= worst.tokens / worst.weight:
+            return None
+        return worst
+
+    def _of_tenant(self, entry: Entry) -> Held:
+        there = Held()
+        for band in self._bands:
+            flow = band.flow(entry)
+            there.requests += len(flow.waiting)
+            there.tokens += flow.tokens
+            there.bytes += flow.bytes
+        return there
+
+    # ---- in and out ----
 
     def join(self, entry: Entry) -> None:
         """Queue the entry. Whether it fits is the caller's to ask; a retry joins in any case."""
-        self._waiting[entry.request_id] = entry
-        self.tokens += entry.tokens
-        self._bytes += entry.arrived.body_bytes
-        heapq.heappush(self._heap, (place(entry), entry.request_id))
+        self._band(entry).join(entry, self.usual_tokens)
+        known = self.mean_work
+        self.mean_work = entry.cost if known is None else known + LEARNS * (entry.cost - known)
+        self.held.add(entry)
+        self._total.add(entry)
 
-    def first(self) -> Entry | None:
+    def leave(self, entry: Entry) -> bool:
+        """Take the entry out, wherever it stands; False when it does not wait here."""
+        if not self.held.requests or not self._band(entry).leave(entry):
+            return False
+        self.held.add(entry, -1)
+        self._total.add(entry, -1)
+        return True
+
+    def first(self, now_s: float) -> Entry | None:
         """Who is next, without taking it out."""
-        while self._heap:
-            entry = self._waiting.get(self._heap[0][1])
-            if entry is not None:
-                return entry
-            heapq.heappop(self._heap)
-        return None
+        top: Band | None = None
+        old: Band | None = None
+        oldest_s = now_s - self.limits.ageing_s
+        for band in self._bands:
+            if not band.count:
+                continue
+            if top is None:
+                top = band
+                if self._debt > 0.0:
+                    break
+            elif (entry := band.oldest()) is not None and entry.arrived_s <= oldest_s:
+                old, oldest_s = band, entry.arrived_s
+        chosen = old or top
+        return None if chosen is None else chosen.first()
 
-    def leave(self, entry: Entry) -> None:
-        """Take the entry out, wherever it stands."""
-        if self._waiting.pop(entry.request_id, None) is None:
-            return
-        self.tokens -= entry.tokens
-        self._bytes -= entry.arrived.body_bytes
-        if len(self._heap) > 2 * len(self._waiting) + 64:
-            self._heap = [(place(waiting), request_id) for request_id, waiting in self._waiting.items()]
-            heapq.heapify(self._heap)
+    def take(self, entry: Entry) -> None:
+        """The entry is sent: it leaves, and its tenant pays."""
+        band = self._band(entry)
+        band.charge(entry)
+        self.leave(entry)
+        share = self.limits.aged_share
+        if any(other.count for other in self._bands if other.priority > band.priority):
+            self._debt = entry.cost * (1.0 / share - 1.0) if share else inf
+        else:
+            self._debt = max(0.0, self._debt - entry.cost)
 
-    def oldest_arrival_s(self) -> float | None:
-        """When the one that has waited longest arrived; None when nobody waits."""
-        return min((entry.arrived_s for entry in self._waiting.values()), default=None)
+    def settle(self, entry: Entry, tokens: float) -> None:
+        """What a sent entry really took."""
+        if entry.flow is not None:
+            self._band(entry).settle(entry, tokens)
+
+    # ---- looks ----
+
+    def ahead(self, entry: Entry) -> float:
+        """Tokens that will be taken before this newcomer."""
+        ahead = 0.0
+        for band in self._bands:
+            if band.priority > entry.arrived.priority:
+                ahead += band.work
+        return ahead + self._band(entry).ahead(entry, self.usual_tokens)
+
+    @property
+    def work(self) -> float:
+        """Tokens that all who wait are expected to be served."""
+        return sum(band.work for band in self._bands)
+
+    def shared_by(self, entry: Entry) -> float:
+        """How many like this entry's tenant share its class."""
+        return self._band(entry).shared_by(entry)
+
+    def oldest(self) -> Entry | None:
+        """Who has waited longest; None when nobody waits."""
+        found = [entry for band in self._bands if (entry := band.oldest()) is not None]
+        return min(found, key=lambda entry: entry.arrived_s, default=None)
 
     def earliest_deadline_s(self) -> float | None:
         """When the first of those who wait runs out of time; None when nobody waits."""
-        return min((entry.arrived.deadline_s for entry in self._waiting.values()), default=None)
+        return min((entry.arrived.deadline_s for entry in self), default=None)
 
     def in_order(self) -> list[Entry]:
-        """Everyone who waits, first to last."""
-        return sorted(self._waiting.values(), key=place)
+        """Everyone who waits, by class and arrival."""
+        return sorted(self, key=lambda entry: (-entry.arrived.priority, entry.number))
+
+    def __iter__(self) -> Iterator[Entry]:
+        for band in self._bands:
+            yield from band
+
+    def _band(self, entry: Entry) -> Band:
+        priority = entry.arrived.priority
+        for band in self._bands:
+            if band.priority == priority:
+                return band
+        made = Band(priority)
+        self._bands.append(made)
+        self._bands.sort(key=lambda band: -band.priority)
+        return made
+
+
+def _over(
+    held: Held, entry: Entry, limits: QueueLimits, share: float, promised: Held, whose: str
+) -> str | None:
+    """Which bound the entry would break on top of what is held."""
+    requests, tokens = max(1, int(limits.max_requests * share)), int(limits.max_tokens * share)
+    size = int(limits.max_bytes * share)
+    kept = (
+        f", and {promised.requests} places are kept for those told to come back" if promised.requests else ""
+    )
+    if held.requests + promised.requests >= requests:
+        return f"{held.requests} requests{whose} are queued and max_requests is {requests}{kept}"
+    if held.tokens + promised.tokens + entry.tokens > tokens:
+        return f"{held.tokens} tokens{whose} are queued and max_tokens is {tokens}{kept}"
+    if held.bytes + promised.bytes + entry.arrived.body_bytes > size:
+        return f"{held.bytes} bytes{whose} are queued and max_bytes is {size}{kept}"
+    return None

@@ -1,24 +1,33 @@
-"""What the dispatcher knows of one replica: its slots, who sits there, and whether it rests."""
+"""What the dispatcher knows of one replica: its slots, who sits there, and how far it is trusted."""
 
 from __future__ import annotations
 
+from tidegate.core.dispatch.health import AT_ONCE, Breaker, Pressure
 from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.dispatch.ramp import Ramp
 from tidegate.core.events import Failure
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ReplicaId, RequestId, Route
 
-REST_S = 1.0
-"""How long a replica that refused or dropped a connection gets nothing new. Every such mark ends by
-itself: a worker once marked busy and never unmarked is refused for ever."""
-
-ERRORS_BEFORE_REST = 3
-"""5xx answers in a row before a replica rests. One alone may be the request's own fault."""
+PROBES_SHARE = 8
+"""One probe for so many slots, at least one, while a breaker is half-open."""
 
 
 class Seat:
     """One replica as the dispatcher sees it. Its load is the set of requests that sit there."""
 
-    __slots__ = ("_errors_in_row", "in_flight", "number", "replica_id", "rests_until_s", "route", "tokens")
+    __slots__ = (
+        "breaker",
+        "has_served",
+        "in_flight",
+        "is_held",
+        "number",
+        "pressure",
+        "ramp",
+        "replica_id",
+        "route",
+        "tokens",
+    )
 
     def __init__(self, route: Route, number: int) -> None:
         self.number = number
@@ -27,16 +36,49 @@ class Seat:
         self.route = route
         self.in_flight: dict[RequestId, Entry] = {}
         self.tokens = 0
-        self.rests_until_s: float | None = None
-        self._errors_in_row = 0
+        self.breaker = Breaker()
+        self.pressure = Pressure()
+        self.ramp: Ramp | None = None
+        self.has_served = False
+        """It was in a table as serving before."""
+        self.is_held = False
+        """Something may keep it below its slots. False: its free slots are all there is to ask."""
 
     def __repr__(self) -> str:
-        return f"<Seat {self.replica_id} {len(self.in_flight)}/{self.route.slots} tokens={self.tokens}>"
+        held = f" {self.breaker!r} {self.pressure!r} {self.ramp!r}" if self.is_held else ""
+        return f"<Seat {self.replica_id} {len(self.in_flight)}/{self.route.slots} tokens={self.tokens}{held}>"
 
     @property
     def serves(self) -> bool:
         """It takes requests, now or when a slot gets free."""
         return self.route.state is State.SERVING and self.route.slots > 0
+
+    def room(self, now_s: float, *, is_needed: bool = False) -> int:
+        """How many more it may be given now. ``is_needed``: no other replica has room."""
+        route = self.route
+        if route.state is not State.SERVING:
+            return 0
+        limit = route.slots
+        if self.is_held:
+            limit = self._held_to(limit, now_s, is_needed=is_needed)
+        return limit - len(self.in_flight)
+
+    def _held_to(self, slots: int, now_s: float, *, is_needed: bool) -> int:
+        breaker, ramp = self.breaker, self.ramp
+        if breaker.rests(now_s):
+            return 0
+        limit = self.pressure.limit(slots, now_s)
+        since_s = breaker.half_open_s
+        if since_s is not None:
+            others = sum(1 for entry in self.in_flight.values() if (entry.sent_s or 0.0) < since_s)
+            limit = min(limit, others + max(1, slots // PROBES_SHARE))
+        if ramp is not None:
+            if ramp.is_over(slots, now_s):
+                self.ramp = None
+            elif not is_needed:
+                limit = min(limit, ramp.limit)
+        self.is_held = self.ramp is not None or since_s is not None or limit < slots
+        return limit
 
     def take(self, entry: Entry) -> None:
         """Give the entry a slot. Choosing takes the slot: nothing lies between the two."""
@@ -48,14 +90,27 @@ class Seat:
         if self.in_flight.pop(entry.request_id, None) is not None:
             self.tokens -= entry.tokens
 
-    def answered(self) -> None:
-        """It answered well: earlier errors are forgiven."""
-        self._errors_in_row = 0
-        self.rests_until_s = None
+    def begin_ramp(self, ramp: Ramp) -> None:
+        """It is new among others."""
+        self.ramp = ramp
+        self.is_held = True
 
-    def failed(self, failure: Failure, now_s: float) -> None:
-        """It failed an attempt; after some kinds it rests for a moment."""
-        self._errors_in_row += 1
-        if failure in (Failure.ERROR, Failure.ABORTED) and self._errors_in_row < ERRORS_BEFORE_REST:
+    def next_s(self, now_s: float) -> float | None:
+        """When it may take more by the passing of time alone; None when nothing of the kind holds it."""
+        if not self.is_held:
+            return None
+        if self.breaker.rests_until_s is not None:
+            return self.breaker.rests_until_s
+        return self.pressure.next_s(self.route.slots, now_s)
+
+    def failed(self, failure: Failure, now_s: float, *, has_begun: bool, is_alone: bool) -> None:
+        """It failed an attempt, or said that it is busy; the entry has left it already."""
+        if failure is Failure.BUSY:
+            self.pressure.busy(len(self.in_flight), now_s)
+            if not self.in_flight:
+                self.breaker.rest(now_s)
+            self.is_held = True
             return
-        self.rests_until_s = now_s + REST_S
+        at_once = self.ramp is not None or (failure in AT_ONCE and not has_begun)
+        if self.breaker.failed(now_s, at_once=at_once, is_alone=is_alone):
+            self.is_held = True

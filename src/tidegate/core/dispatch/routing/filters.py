@@ -10,18 +10,29 @@ from tidegate.core.lifecycle import State
 
 
 def open_seats(seats: Iterable[Seat], now_s: float) -> list[Seat]:
-    """Replicas that serve, have a free slot and do not rest, in the order given."""
+    """Replicas that serve and have room, in the order given. One that nothing holds back is asked no more
+    than whether it has a free slot; for one that rests, ramps up or was busy see ``Seat.room``."""
     found = []
     for seat in seats:
         route = seat.route
         if len(seat.in_flight) >= route.slots or route.state is not State.SERVING:
             continue
-        if seat.rests_until_s is not None:
-            if now_s < seat.rests_until_s:
-                continue
-            seat.rests_until_s = None
+        if seat.is_held and seat.room(now_s) <= 0:
+            continue
         found.append(seat)
     return found
+
+
+def needed_seats(seats: Iterable[Seat], now_s: float, wait_s: float | None) -> list[Seat]:
+    """New replicas that have room beyond their ramp, for when nobody else has any. One that lags is worth
+    it only when the wait that it saves, if that is known, is longer than what it loses."""
+    return [
+        seat
+        for seat in seats
+        if (ramp := seat.ramp) is not None
+        and not (ramp.lags and wait_s is not None and wait_s < ramp.lag_s)
+        and seat.room(now_s, is_needed=True) > 0
+    ]
 
 
 def untried(entry: Entry, seats: list[Seat]) -> list[Seat]:

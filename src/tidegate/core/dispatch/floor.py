@@ -1,0 +1,191 @@
+"""All requests, lines and seats of one gateway, and the few moves that keep them in step.
+
+Each move leaves every book right: a request is in the ledger, and either in one line or at a replica (or
+two, while it is hedged). The rules that decide which move to make are in ``dispatcher`` and ``attempts``.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.dispatch import admission
+from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
+from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.queue import Held
+from tidegate.core.dispatch.seats import Seat
+from tidegate.core.effects import (
+    CancelUpstream,
+    Hedge,
+    Record,
+    Reject,
+    Report,
+    Resume,
+    Send,
+    WakeAt,
+)
+from tidegate.core.outcomes import Outcome
+from tidegate.core.settings import ALL_QUEUES, QueueLimits
+from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad
+
+DispatchEffect = Send | Hedge | Resume | Reject | CancelUpstream | Report | Record | WakeAt
+
+
+class Floor:
+    """The dispatcher's books."""
+
+    def __init__(self, gateway: str) -> None:
+        self.ledger = Ledger()
+        self.lines: dict[ModelId, Line] = {}
+        self.seats: dict[ReplicaId, Seat] = {}
+        self.queues: QueueLimits = ALL_QUEUES
+        self.waiting = Held()
+        """Over all lines."""
+        self.route_version = 0
+        self.stop_deadline_s: float | None = None
+        self.wake_s: float | None = None
+        self._gateway = gateway
+
+    def __repr__(self) -> str:
+        return f"<Floor {self.ledger!r} models={len(self.lines)} routes=v{self.route_version}>"
+
+    # ---- lines ----
+
+    def queue(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """The entry waits in its line."""
+        line.queue_moves(now_s)
+        entry.phase = Phase.QUEUED
+        entry.queued_s = now_s
+        line.queue.join(entry)
+        line.note_load()
+        effects = self.wake_by(line.expires_s(entry))
+        change_s = line.next_change_s(now_s)
+        return effects if change_s is None else effects + self.wake_by(change_s)
+
+    def fill(self, line: Line, now_s: float) -> list[DispatchEffect]:
+        """Fill free slots from the front of the line. Who has no time left for an answer is not sent."""
+        effects: list[DispatchEffect] = []
+        queue = line.queue
+        while (entry := queue.first(now_s)) is not None:
+            if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
+                effects += self.expire(entry, line, now_s)
+                continue
+            seat = line.choose(entry, now_s)
+            if seat is None:
+                break
+            line.queue_moves(now_s)
+            queue.take(entry)
+            line.waits.drain.taken(entry.cost)
+            effects.append(self.seat(entry, seat, now_s))
+        return effects
+
+    def expire(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """The entry has waited for too long."""
+        waited_s = now_s - entry.arrived_s
+        if entry.resumes:
+            because = f"no other replica could take the answer up within {now_s - entry.queued_s:.1f} s"
+            return self.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
+        if line.anybody_serves():
+            because = f"every replica was busy for {waited_s:.1f} s"
+            wait_s = admission.clamp_retry_after(line.clears_s())
+            return self.turn_away(entry, Outcome.EXPIRED_QUEUED, because, now_s, wait_s)
+        because = f"no replica came to serve within {waited_s:.1f} s"
+        wait_s = admission.retry_after_nobody(line.expected_ready_s(), now_s)
+        return self.turn_away(entry, Outcome.EXPIRED_NOBODY, because, now_s, wait_s)
+
+    def nobody(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """Nobody can serve the entry's model, for the reason that the table gives."""
+        told = line.route
+        why = (told.because if told else None) or "no replica is running"
+        because = f"nobody can serve {line.model!r}: {why}"
+        if entry.resumes:
+            return self.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
+        wait_s = admission.retry_after_nobody(line.expected_ready_s(), now_s)
+        return self.turn_away(entry, Outcome.REJECTED_NOBODY, because, now_s, wait_s)
+
+    # ---- seats ----
+
+    def seat(self, entry: Entry, seat: Seat, now_s: float) -> Send | Resume:
+        """The entry goes to this replica."""
+        seat.take(entry)
+        entry.phase = Phase.SENT
+        entry.replica_id = seat.replica_id
+        entry.sent_s = now_s
+        entry.attempts += 1
+        if entry.resumes:
+            return Resume(entry.request_id, seat.replica_id, entry.attempts, entry.resumed_tokens)
+        return Send(entry.request_id, seat.replica_id, entry.attempts)
+
+    def leave(self, entry: Entry, replica_id: ReplicaId) -> Seat | None:
+        """The entry gives up its slot there; None when the replica is no longer in the table.
+
+        Of two replicas that work on it the other is then the one that does.
+        """
+        if entry.replica_id == replica_id:
+            entry.replica_id, entry.hedge_id = entry.hedge_id or replica_id, None
+        elif entry.hedge_id == replica_id:
+            entry.hedge_id = None
+        seat = self.seats.get(replica_id)
+        if seat is not None:
+            seat.give_back(entry)
+        return seat
+
+    def cancel(self, entry: Entry) -> list[DispatchEffect]:
+        """Nobody waits for what replicas do for this entry. Their slots stay taken until it is closed."""
+        if entry.phase is Phase.QUEUED or entry.replica_id is None:
+            return []
+        effects: list[DispatchEffect] = [CancelUpstream(entry.request_id, entry.replica_id)]
+        if entry.hedge_id is not None:
+            effects.append(CancelUpstream(entry.request_id, entry.hedge_id))
+        return effects
+
+    # ---- endings ----
+
+    def turn_away(
+        self, entry: Entry, outcome: Outcome, because: str, now_s: float, retry_after_s: float | None = None
+    ) -> list[DispatchEffect]:
+        """End the entry with an error."""
+        order = Reject(entry.request_id, outcome, because, retry_after_s)
+        return [order, self.close(entry, outcome, now_s)]
+
+    def close(
+        self,
+        entry: Entry,
+        outcome: Outcome,
+        now_s: float,
+        prompt_tokens: int | None = None,
+        output_tokens: int | None = None,
+    ) -> Record:
+        """The one way out of the ledger: queue place and slots are given back here."""
+        line = self.lines.get(entry.model)
+        if entry.phase is not Phase.QUEUED:
+            replica_id = entry.replica_id
+            if entry.hedge_id is not None:
+                self.leave(entry, entry.hedge_id)
+            if replica_id is not None:
+                self.leave(entry, replica_id)
+        elif line is not None and len(line.queue):
+            line.queue_moves(now_s)
+            line.queue.leave(entry)
+        self.ledger.end(entry)
+        record = entry.close(outcome, now_s, prompt_tokens, output_tokens)
+        if line is not None:
+            answered = outcome is Outcome.COMPLETED
+            if not answered and entry.flow is not None:
+                line.note_unanswered(entry)
+            line.note_end(record, now_s, answered=answered)
+        return record
+
+    # ---- the rest ----
+
+    def wake_by(self, at_s: float) -> list[DispatchEffect]:
+        """Ask for a tick at this moment, unless an earlier one has been asked for."""
+        if self.wake_s is not None and self.wake_s <= at_s:
+            return []
+        self.wake_s = at_s
+        return [WakeAt(at_s)]
+
+    def report(self, now_s: float) -> Report:
+        """Everything that the controller is told."""
+        loads = tuple(
+            ReplicaLoad(seat.replica_id, len(seat.in_flight), seat.tokens) for seat in self.seats.values()
+        )
+        models = tuple(line.demand(now_s) for line in self.lines.values())
+        return Report(DemandReport(self._gateway, self.route_version, models, loads))

@@ -1,0 +1,72 @@
+"""A second attempt for a request whose first token is overdue, before anything has been passed on.
+
+Only where the model allows it, only for streams (an answer in one piece has no first token), only while
+another replica has a free slot and nobody waits for it, and only within a share of the traffic.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.dispatch.budget import Arrivals, Budget
+from tidegate.core.dispatch.floor import DispatchEffect, Floor
+from tidegate.core.dispatch.ledger import Entry, Phase
+from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS
+from tidegate.core.effects import Hedge
+from tidegate.core.types import RequestId
+
+OVERDUE_RATIO = 3.0
+"""Of the usual time to first token for a prompt of this length."""
+FLOOR = 1.0
+"""Hedges within half a minute in any case."""
+
+
+class Hedging:
+    """Keeps an eye on requests without a first token."""
+
+    def __init__(self, floor: Floor, arrivals: Arrivals) -> None:
+        self._floor = floor
+        self._budget = Budget(arrivals, FLOOR)
+        self._watched: dict[RequestId, float] = {}
+        """When each is overdue, in the order of sending."""
+
+    def watch(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """The entry has been sent."""
+        if not entry.arrived.streams or entry.resumes:
+            return []
+        usual_s = line.waits.pace.at(0.5)
+        after_s = line.config.hedge_after_s
+        if usual_s is not None:
+            tokens = entry.arrived.prompt_tokens + PROMPT_BASE_TOKENS
+            after_s = max(after_s, OVERDUE_RATIO * usual_s * tokens)
+        self._watched[entry.request_id] = now_s + after_s
+        return self._floor.wake_by(now_s + after_s)
+
+    def look(self, now_s: float) -> list[DispatchEffect]:
+        """Send those that are overdue to a second replica, where one is free."""
+        effects: list[DispatchEffect] = []
+        next_s: float | None = None
+        for request_id, due_s in list(self._watched.items()):
+            entry = self._floor.ledger.find(request_id)
+            if entry is None or entry.phase is not Phase.SENT or entry.attempts > 1:
+                del self._watched[request_id]
+            elif due_s <= now_s:
+                del self._watched[request_id]
+                effects += self._hedge(entry, now_s)
+            elif next_s is None or due_s < next_s:
+                next_s = due_s
+        if next_s is not None:
+            effects += self._floor.wake_by(next_s)
+        return effects
+
+    def _hedge(self, entry: Entry, now_s: float) -> list[DispatchEffect]:
+        line = self._floor.lines.get(entry.model)
+        first_id = entry.replica_id
+        if line is None or first_id is None or len(line.queue) or self._floor.stop_deadline_s is not None:
+            return []
+        seat = line.choose_other(entry, first_id, now_s)
+        if seat is None or not self._budget.take(now_s, line.config.hedge_ratio):
+            return []
+        seat.take(entry)
+        entry.hedge_id = seat.replica_id
+        entry.attempts += 1
+        return [Hedge(entry.request_id, seat.replica_id, entry.attempts)]

@@ -1,0 +1,131 @@
+"""Who was turned away with a time to come back, and the places that are kept for them.
+
+A ``Retry-After`` is only true when there is room at that moment. So refusals are told moments one after
+the other, as far apart as the queue can take them on, and when a moment has come a place is kept for
+whoever was told it. A request is known again by what it had in common with itself the first time: its
+tenant and its size, and a mark of its content when the gateway gives one.
+
+Kept places bind only other requests of the same tenant: a tenant that is refused a thousand times holds
+nothing against the others.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from math import inf
+
+from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.dispatch.queue import NOTHING, Held
+from tidegate.core.types import FlowId
+
+Mark = tuple[int, int, int]
+
+AHEAD_S = 1.0
+"""Places are kept for those whose moment comes within this."""
+GRACE_S = 5.0
+"""And for this long after it."""
+EARLY_S = 0.5
+"""Nobody is refused for being this much early: clients round."""
+MADE_MAX = 8_192
+"""Of one tenant. Beyond that moments are told all the same, and no places are kept for them."""
+
+
+def mark(entry: Entry) -> Mark:
+    """What a request has in common with itself when it comes again."""
+    arrived = entry.arrived
+    return arrived.again or 0, arrived.body_bytes, arrived.prompt_tokens
+
+
+class _Told:
+    """The promises made to one tenant, by moment."""
+
+    __slots__ = ("by_mark", "due_s", "last_s", "sizes")
+
+    def __init__(self) -> None:
+        self.due_s: list[float] = []
+        self.sizes: list[tuple[Mark, int, int]] = []
+        self.by_mark: dict[Mark, deque[float]] = {}
+        self.last_s = -inf
+
+    def forget_before(self, moment_s: float) -> None:
+        gone = bisect_right(self.due_s, moment_s)
+        for number in range(gone):
+            self._unmark(self.sizes[number][0], self.due_s[number])
+        del self.due_s[:gone]
+        del self.sizes[:gone]
+
+    def remove(self, entry_mark: Mark, due_s: float) -> None:
+        at = bisect_right(self.due_s, due_s) - 1
+        while self.sizes[at][0] != entry_mark:
+            at -= 1
+        del self.due_s[at]
+        del self.sizes[at]
+        self._unmark(entry_mark, due_s)
+
+    def _unmark(self, entry_mark: Mark, due_s: float) -> None:
+        moments = self.by_mark[entry_mark]
+        moments.remove(due_s)
+        if not moments:
+            del self.by_mark[entry_mark]
+
+
+class Promises:
+    """All promises of one model's line."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told: dict[FlowId, _Told] = {}
+
+    def __len__(self) -> int:
+        return sum(len(told.due_s) for told in self._told.values())
+
+    def __repr__(self) -> str:
+        return f"<Promises {len(self)}>"
+
+    def make(self, entry: Entry, now_s: float, after_s: float, apart_s: float) -> float:
+        """Tell a moment: not before ``after_s`` from now, and ``apart_s`` after the one told last.
+
+        Returns the seconds until then.
+        """
+        told = self._told.get(entry.arrived.flow)
+        if told is None:
+            told = self._told[entry.arrived.flow] = _Told()
+        due_s = max(now_s + after_s, told.last_s + apart_s)
+        told.last_s = due_s
+        if len(told.due_s) < MADE_MAX:
+            entry_mark = mark(entry)
+            told.due_s.append(due_s)
+            told.sizes.append((entry_mark, entry.tokens, entry.arrived.body_bytes))
+            told.by_mark.setdefault(entry_mark, deque()).append(due_s)
+        return due_s - now_s
+
+    def redeem(self, entry: Entry, now_s: float) -> bool:
+        """True when this is someone who was told to come about now; the place is no longer kept."""
+        told = self._told.get(entry.arrived.flow)
+        if told is None:
+            return False
+        self._forget(entry.arrived.flow, told, now_s)
+        moments = told.by_mark.get(mark(entry))
+        if moments is None or moments[0] > now_s + EARLY_S:
+            return False
+        told.remove(mark(entry), moments[0])
+        return True
+
+    def kept(self, entry: Entry, now_s: float) -> Held:
+        """What is kept for others of this tenant."""
+        told = self._told.get(entry.arrived.flow)
+        if told is None:
+            return NOTHING
+        self._forget(entry.arrived.flow, told, now_s)
+        until = bisect_right(told.due_s, now_s + AHEAD_S)
+        if not until:
+            return NOTHING
+        sizes = told.sizes[:until]
+        return Held(until, sum(size[1] for size in sizes), sum(size[2] for size in sizes))
+
+    def _forget(self, flow_id: FlowId, told: _Told, now_s: float) -> None:
+        told.forget_before(now_s - GRACE_S)
+        if not told.due_s and told.last_s < now_s:
+            del self._told[flow_id]
