@@ -14,7 +14,9 @@ from tidegate.core.types import Address, ModelRoute, Route, RouteTable
 CASE = json.loads(Path(__file__).with_name("worked_cases.json").read_text())["routing_by_tokens"]
 
 
-@pytest.mark.parametrize("routing", list(Routing), ids=lambda routing: routing.value)
+@pytest.mark.parametrize(
+    "routing", [routing for routing in Routing if routing.value in CASE], ids=lambda routing: routing.value
+)
 def test_loads_after_one_long_and_eleven_short_requests(routing):
     dispatcher = Dispatcher()
     dispatcher.on(ModelsConfigured({"m": DispatchConfig(routing=routing)}), 0.0)

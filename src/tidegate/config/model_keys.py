@@ -15,11 +15,11 @@ from tidegate.config import kinds
 from tidegate.config.engines import ENGINES
 from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
+    OWN_ROUTINGS,
     DispatchConfig,
     FleetModel,
     QueueLimits,
     Restarts,
-    Routing,
     Scaling,
     ScalingPolicy,
     Thresholds,
@@ -39,7 +39,7 @@ _ENV_NAME = kinds.text(
     "name", r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable: letters, digits and _"
 )
 _ENGINE = kinds.choice("engine", *ENGINES)
-_ROUTING = kinds.choice("name", *(routing.value for routing in Routing))
+_ROUTING = kinds.choice("name", *(routing.value for routing in OWN_ROUTINGS))
 # slo-keda is for comparing in simulations: no gateway measures the latencies that it lives on.
 _POLICY = kinds.choice("name", *(p.value for p in ScalingPolicy if p is not ScalingPolicy.SLO_KEDA))
 _URL = kinds.text(

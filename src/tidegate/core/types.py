@@ -59,6 +59,10 @@ class Route:
     """Name of the adapter that knows this engine's manners."""
     expected_ready_s: float | None = None
     """When a starting replica is expected to serve; None when that is not known."""
+    gpu: str = ""
+    """Kind and number of its GPUs, where replicas of one model differ in that."""
+    adapters: tuple[str, ...] | None = None
+    """LoRA adapters that its engine says are on the GPU; None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True)

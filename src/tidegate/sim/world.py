@@ -64,6 +64,9 @@ CONTROLLER_TICK_S = 30.0
 
 REPORT_DUE = ReportDue()
 
+SALT_SHIFT = 44
+"""Traces number their blocks; the bits above are free to tell models apart."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -118,6 +121,7 @@ class World:
         self._progress = progress
         self._models = _models_of(trace, scenario)
         self._only_model = self._models[0] if len(scenario.models) == 1 else None
+        self._salts = {model: number << SALT_SHIFT for number, model in enumerate(scenario.models)}
         self._kernel = Kernel()
         self._dice = SeededDice(seed)
         self._tally = Tally(len(trace))
@@ -129,7 +133,7 @@ class World:
         self._patience = tuple(fault for fault in scenario.faults if fault.kind is FaultKind.LEAVE)
         self._deaf = tuple(fault for fault in scenario.faults if fault.kind is FaultKind.NO_REPORTS)
 
-        self._dispatcher = Dispatcher()
+        self._dispatcher = Dispatcher(dice=SeededDice(seed))
         self._dispatch = Turns(
             "dispatch",
             self._dispatcher,
@@ -221,6 +225,9 @@ class World:
                 deadline_s,
                 DEFAULT_FLOW if trace.tenants is None else trace.tenants[row] or DEFAULT_FLOW,
                 0 if trace.priorities is None else trace.priorities[row],
+                None if trace.adapters is None else trace.adapters[row],
+                prefix=self._prefix(row),
+                block_tokens=trace.block_tokens,
             )
         )
         if self._is_quiet:
@@ -228,6 +235,17 @@ class World:
             self._second.set(now_s + self._scenario.report_every_s)
         if self._patience:
             self._may_leave(request_id)
+
+    def _prefix(self, row: int) -> tuple[int, ...]:
+        """As the gateway would hash it: the prompt's full blocks, salted by the model."""
+        trace = self._trace
+        if trace.prefixes is None:
+            return ()
+        blocks = trace.prefixes[row][: trace.prompt_tokens[row] // trace.block_tokens]
+        if self._only_model is not None:
+            return blocks
+        salt = self._salts[self._models[row]]
+        return tuple(block ^ salt for block in blocks)
 
     def _may_leave(self, request_id: RequestId) -> None:
         for fault in self._patience:

@@ -39,7 +39,7 @@ class Attempts:
             entry.first_byte_s = now_s
         if entry.hedge_id is None or winner is None or line is None:
             return []
-        return [*self._drop_other(entry, winner), *floor.fill(line, now_s)]
+        return [*self._drop_other(entry, winner, now_s), *floor.fill(line, now_s)]
 
     def tokens_sent(self, event: TokensSent, now_s: float) -> list[DispatchEffect]:
         """A long answer is charged before it ends."""
@@ -61,12 +61,14 @@ class Attempts:
             return []
         winner = event.replica_id or entry.replica_id
         assert winner is not None
-        effects = self._drop_other(entry, winner) if entry.hedge_id is not None else []
+        effects = self._drop_other(entry, winner, now_s) if entry.hedge_id is not None else []
         is_first = entry.first_byte_s is None
         if is_first:
             entry.first_byte_s = now_s
         line = floor.lines.get(entry.model)
-        seat = floor.leave(entry, winner)
+        if line is not None and line.watcher is not None and event.status < 400:
+            line.watcher.answered(entry, winner, now_s, event)
+        seat = floor.leave(entry, winner, now_s)
         if line is not None and event.status < 400:
             if seat is not None and is_first:
                 seat.breaker.answered()
@@ -98,7 +100,7 @@ class Attempts:
         if failed_id is None or failed_id not in (entry.replica_id, entry.hedge_id):
             return []
         was_hedged = entry.hedge_id is not None
-        seat = floor.leave(entry, failed_id)
+        seat = floor.leave(entry, failed_id, now_s)
         line = floor.lines.get(entry.model)
         if seat is not None:
             has_begun = entry.phase is Phase.STREAMING
@@ -167,9 +169,9 @@ class Attempts:
             return True
         return entry.failures <= line.config.max_retries and self._retries.take(now_s, RETRY_SHARE)
 
-    def _drop_other(self, entry: Entry, winner: ReplicaId) -> list[DispatchEffect]:
+    def _drop_other(self, entry: Entry, winner: ReplicaId, now_s: float) -> list[DispatchEffect]:
         """Of the two replicas that work on the entry, this one is heard."""
         loser = entry.hedge_id if winner == entry.replica_id else entry.replica_id
         assert loser is not None
-        self._floor.leave(entry, loser)
+        self._floor.leave(entry, loser, now_s)
         return [CancelUpstream(entry.request_id, loser)]

@@ -20,6 +20,7 @@ from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
@@ -37,7 +38,8 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.outcomes import Outcome
-from tidegate.core.types import ModelId
+from tidegate.core.settings import PREFIX_INDEX_BYTES
+from tidegate.core.types import Dice, ModelId
 
 DispatchEvent = (
     Tick
@@ -57,8 +59,15 @@ DispatchEvent = (
 class Dispatcher:
     """Decides about requests. ``on`` is its whole interface."""
 
-    def __init__(self, gateway: str = "gateway") -> None:
-        floor = self._floor = Floor(gateway)
+    def __init__(
+        self,
+        gateway: str = "gateway",
+        *,
+        dice: Dice | None = None,
+        prefix_index_bytes: int = PREFIX_INDEX_BYTES,
+    ) -> None:
+        """``dice`` are for those of the other systems' routers that leave something to chance."""
+        floor = self._floor = Floor(gateway, Shared(dice, prefix_index_bytes))
         self._arrivals = Arrivals()
         self._attempts = Attempts(floor, self._arrivals)
         self._hedging = Hedging(floor, self._arrivals)
@@ -203,8 +212,6 @@ class Dispatcher:
                 seats[route.model].append(seat)
         told = {route.model: route for route in table.models}
         for model, line in floor.lines.items():
-            if len(line.queue):
-                line.queue_moves(now_s)
             line.route = told.get(model)
             line.seated(seats[model], now_s)
         effects: list[DispatchEffect] = []
@@ -233,7 +240,7 @@ class Dispatcher:
             if model in floor.lines:
                 floor.lines[model].configure(config)
             else:
-                line = floor.lines[model] = Line(model, config, floor.waiting)
+                line = floor.lines[model] = Line(model, config, floor.waiting, floor.shared)
                 line.seated([seat for seat in floor.seats.values() if seat.route.model == model], now_s)
         return effects
 

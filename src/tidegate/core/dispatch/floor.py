@@ -10,6 +10,7 @@ from tidegate.core.dispatch import admission
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.queue import Held
+from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.effects import (
     CancelUpstream,
@@ -31,7 +32,9 @@ DispatchEffect = Send | Hedge | Resume | Reject | CancelUpstream | Report | Reco
 class Floor:
     """The dispatcher's books."""
 
-    def __init__(self, gateway: str) -> None:
+    def __init__(self, gateway: str, shared: Shared) -> None:
+        self.shared = shared
+        """What the routers of all models share."""
         self.ledger = Ledger()
         self.lines: dict[ModelId, Line] = {}
         self.seats: dict[ReplicaId, Seat] = {}
@@ -50,7 +53,6 @@ class Floor:
 
     def queue(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """The entry waits in its line."""
-        line.queue_moves(now_s)
         entry.phase = Phase.QUEUED
         entry.queued_s = now_s
         line.queue.join(entry)
@@ -70,9 +72,7 @@ class Floor:
             seat = line.choose(entry, now_s)
             if seat is None:
                 break
-            line.queue_moves(now_s)
             queue.take(entry)
-            line.waits.drain.taken(entry.cost)
             effects.append(self.seat(entry, seat, now_s))
         return effects
 
@@ -84,7 +84,7 @@ class Floor:
             return self.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
         if line.anybody_serves():
             because = f"every replica was busy for {waited_s:.1f} s"
-            wait_s = admission.clamp_retry_after(line.clears_s())
+            wait_s = admission.clamp_retry_after(line.clears_s(now_s))
             return self.turn_away(entry, Outcome.EXPIRED_QUEUED, because, now_s, wait_s)
         because = f"no replica came to serve within {waited_s:.1f} s"
         wait_s = admission.retry_after_nobody(line.expected_ready_s(), now_s)
@@ -109,11 +109,12 @@ class Floor:
         entry.replica_id = seat.replica_id
         entry.sent_s = now_s
         entry.attempts += 1
+        self.watch(entry, seat, now_s)
         if entry.resumes:
             return Resume(entry.request_id, seat.replica_id, entry.attempts, entry.resumed_tokens)
         return Send(entry.request_id, seat.replica_id, entry.attempts)
 
-    def leave(self, entry: Entry, replica_id: ReplicaId) -> Seat | None:
+    def leave(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> Seat | None:
         """The entry gives up its slot there; None when the replica is no longer in the table.
 
         Of two replicas that work on it the other is then the one that does.
@@ -123,9 +124,21 @@ class Floor:
         elif entry.hedge_id == replica_id:
             entry.hedge_id = None
         seat = self.seats.get(replica_id)
-        if seat is not None:
-            seat.give_back(entry)
+        if seat is not None and seat.give_back(entry):
+            line = self.lines.get(entry.model)
+            if line is not None:
+                line.waits.turnover.given_back(now_s)
+                if line.watcher is not None:
+                    line.watcher.left(entry, replica_id)
         return seat
+
+    def watch(self, entry: Entry, seat: Seat, now_s: float) -> None:
+        """The entry was sent there: tell the router, if it wants to know."""
+        line = self.lines.get(entry.model)
+        if line is not None:
+            line.waits.turnover.taken(now_s)
+            if line.watcher is not None:
+                line.watcher.sent(entry, seat, now_s)
 
     def cancel(self, entry: Entry) -> list[DispatchEffect]:
         """Nobody waits for what replicas do for this entry. Their slots stay taken until it is closed."""
@@ -158,11 +171,10 @@ class Floor:
         if entry.phase is not Phase.QUEUED:
             replica_id = entry.replica_id
             if entry.hedge_id is not None:
-                self.leave(entry, entry.hedge_id)
+                self.leave(entry, entry.hedge_id, now_s)
             if replica_id is not None:
-                self.leave(entry, replica_id)
+                self.leave(entry, replica_id, now_s)
         elif line is not None and len(line.queue):
-            line.queue_moves(now_s)
             line.queue.leave(entry)
         self.ledger.end(entry)
         record = entry.close(outcome, now_s, prompt_tokens, output_tokens)

@@ -7,7 +7,8 @@ from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Held, Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
 from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
-from tidegate.core.dispatch.routing.pick import Picker, picker_for
+from tidegate.core.dispatch.routing.pick import Picker, Watcher
+from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.waits import Waits
 from tidegate.core.effects import Record
@@ -24,8 +25,14 @@ LEARNS = 0.05
 class Line:
     """One model: who waits, who is seated, what was measured since the last report."""
 
-    def __init__(self, model: ModelId, config: DispatchConfig, total: Held | None = None) -> None:
-        """``total`` counts what waits over all models."""
+    def __init__(
+        self,
+        model: ModelId,
+        config: DispatchConfig,
+        total: Held | None = None,
+        shared: Shared | None = None,
+    ) -> None:
+        """``total`` counts what waits over all models; ``shared`` is what all models' routers share."""
         self.model = model
         self.config = config
         self.queue = Queue(config.queue, total)
@@ -42,7 +49,8 @@ class Line:
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.arrivals_total = 0
         self.ended_total = 0
-        self._picker: Picker = picker_for(config.routing)
+        self._shared = Shared() if shared is None else shared
+        self._choose_router(config)
         self._serves = False
         self._peak = 0
         self._output_tokens_total = 0
@@ -61,8 +69,8 @@ class Line:
 
     def configure(self, config: DispatchConfig) -> None:
         """New settings; whoever waits keeps waiting."""
-        if config.routing is not self.config.routing:
-            self._picker = picker_for(config.routing)
+        if (config.routing, config.adapter_slots) != (self.config.routing, self.config.adapter_slots):
+            self._choose_router(config)
         self.config = config
         self.queue.limits = config.queue
 
@@ -74,15 +82,15 @@ class Line:
         if not candidates:
             if not self.is_ramping:
                 return None
-            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(entry))
+            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(entry, now_s))
             if not candidates:
                 return None
-        return self._picker.pick(untried(entry, candidates) if entry.tried else candidates)
+        return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
 
     def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
         """A settled seat beside the one that works on this entry; None when none is free."""
         found = [s for s in open_seats(self.seats, now_s) if s.replica_id != but and s.ramp is None]
-        return self._picker.pick(found) if found else None
+        return self._picker.pick(entry, found, now_s) if found else None
 
     def seated(self, seats: list[Seat], now_s: float) -> None:
         """These are the replicas from now on. One that begins to serve beside others is ramped up."""
@@ -94,6 +102,8 @@ class Line:
                 if settled and span_s > 0.0:
                     seat.begin_ramp(Ramp(now_s, span_s, tokens))
         self.seats = seats
+        if self.watcher is not None:
+            self.watcher.seats_are(seats, now_s)
         self.is_ramping = any(seat.ramp is not None for seat in seats)
         serves = any(seat.serves for seat in seats)
         if serves:
@@ -118,11 +128,19 @@ class Line:
         found = [moment for seat in self.seats if (moment := seat.next_s(now_s)) is not None]
         return min(found, default=None)
 
+    def _choose_router(self, config: DispatchConfig) -> None:
+        """A fresh router; one that learns begins anew, with what its kind of replica is known for."""
+        self._picker: Picker = router_for(config, self._shared)
+        self.watcher: Watcher | None = self._picker if isinstance(self._picker, Watcher) else None
+        if self.watcher is not None:
+            self.watcher.seats_are(self.seats, 0.0)
+
     # ---- waits ----
 
-    def rate(self) -> float | None:
+    def rate(self, now_s: float) -> float | None:
         """Expected tokens a second that leave the queue; None when not known."""
-        return self.waits.rate(self.slots, self.queue.mean_work)
+        held_s, work = self.waits.turnover.mean_s(now_s), self.queue.mean_work
+        return None if held_s is None or work is None else self.slots * work / held_s
 
     def wait_s(self, entry: Entry, rate: float) -> float:
         """How long a newcomer will wait: for those before it, and for a slot."""
@@ -134,20 +152,13 @@ class Line:
         longest_s = limits.max_wait_busy_s if self._serves else limits.max_wait_starting_s
         return min(entry.arrived.deadline_s, max(entry.queued_s, self.regime_s) + longest_s)
 
-    def clears_s(self) -> float:
+    def clears_s(self, now_s: float) -> float:
         """Until those who wait now have been sent; 0 when that is not known."""
-        rate = self.rate()
+        rate = self.rate(now_s)
         return 0.0 if rate is None else self.queue.work / rate
 
-    def queue_moves(self, now_s: float) -> None:
-        """Somebody is about to join, leave or be sent: account for the time until now."""
-        if len(self.queue):
-            self.waits.drain.pass_time(now_s, self.slots if self._serves else 0)
-        else:
-            self.waits.drain.begin(now_s)
-
-    def _wait_to_save_s(self, entry: Entry) -> float | None:
-        rate = self.rate()
+    def _wait_to_save_s(self, entry: Entry, now_s: float) -> float | None:
+        rate = self.rate(now_s)
         return None if rate is None else self.wait_s(entry, rate)
 
     # ---- what is noted ----
@@ -165,6 +176,8 @@ class Line:
     def note_first_byte(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The answer of this seat has begun, which tells how fast it is."""
         seat.breaker.answered()
+        if self.watcher is not None:
+            self.watcher.began(entry, seat.replica_id, now_s)
         sent_s = entry.sent_s
         if sent_s is None or entry.hedge_id is not None:
             return

@@ -3,23 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
+from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.seats import Seat
-from tidegate.core.settings import Routing
+from tidegate.core.events import UpstreamEnded
+from tidegate.core.types import ReplicaId
 
 
 class Picker(Protocol):
     """One policy, one verb."""
 
-    def pick(self, candidates: Sequence[Seat]) -> Seat:
+    def pick(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Seat:
         """The replica to use."""
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """A picker that learns what becomes of its choices. Every call names the attempt by entry and replica."""
+
+    def sent(self, entry: Entry, seat: Seat, now_s: float) -> None:
+        """The entry was given this seat."""
+
+    def began(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
+        """Its answer has begun."""
+
+    def answered(self, entry: Entry, replica_id: ReplicaId, now_s: float, ended: UpstreamEnded) -> None:
+        """Its answer is complete; ``left`` follows."""
+
+    def left(self, entry: Entry, replica_id: ReplicaId) -> None:
+        """It has given its seat back, whatever became of it. May be told twice."""
+
+    def seats_are(self, seats: Sequence[Seat], now_s: float) -> None:
+        """These are the replicas from now on."""
 
 
 class LeastTokens:
     """The replica with the fewest tokens in flight; the lowest id among equals."""
 
-    def pick(self, candidates: Sequence[Seat]) -> Seat:
+    def pick(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Seat:
         best = candidates[0]
         for seat in candidates:
             if seat.tokens < best.tokens:
@@ -33,16 +55,7 @@ class RoundRobin:
     def __init__(self) -> None:
         self._last = -1
 
-    def pick(self, candidates: Sequence[Seat]) -> Seat:
+    def pick(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Seat:
         chosen = next((seat for seat in candidates if seat.number > self._last), candidates[0])
         self._last = chosen.number
         return chosen
-
-
-def picker_for(routing: Routing) -> Picker:
-    """A fresh picker of this kind."""
-    match routing:
-        case Routing.LEAST_TOKENS:
-            return LeastTokens()
-        case Routing.ROUND_ROBIN:
-            return RoundRobin()

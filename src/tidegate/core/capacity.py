@@ -1,0 +1,137 @@
+"""What one kind of replica can do, learned from live traffic: the one model that all parts read.
+
+A *kind* is a model on an engine on a sort of machine. For each, two laws:
+
+- a prompt of ``new`` uncached tokens behind ``cached`` ones takes ``k0 + k1 * new + k2 * area`` seconds, where
+  ``area = new * (cached + new / 2)`` is what attention has to look at: without it a prompt of 85,000 tokens would
+  be taken for four times cheaper than it is;
+- a decode step of ``n`` sequences that hold ``kv`` tokens takes ``k0 + k1 * n + k2 * kv`` seconds.
+
+Before there is data the prior holds: a model of some eight billion parameters on one large GPU. The samples of a
+replica's first seconds are not for here: whoever feeds this leaves them out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tidegate.core.leastsquares import Law
+from tidegate.core.types import ModelId
+
+THOUSAND, MILLION = 1e-3, 1e-6
+
+# Seconds; per thousand tokens; per million token pairs. 12,000 tokens/s for short prompts.
+PREFILL_PRIOR = (0.010, 0.080, 0.0015)
+PREFILL_TYPICAL = (1.0, 2.0, 2.0)
+# Seconds; per sequence; per thousand tokens of KV cache.
+DECODE_PRIOR = (0.010, 0.0001, 0.00005)
+DECODE_TYPICAL = (1.0, 16.0, 30.0)
+PREFILL_FLOOR_S = 0.002
+DECODE_FLOOR_S = 0.0005
+
+SAMPLES_PER_S = 50.0
+"""More than this teach nothing new, and each costs two microseconds."""
+RATE_PROMPT_TOKENS = 2_000
+TOKEN_STEP = 0.05
+ROOM_STEP = 0.1
+
+
+class Kind(NamedTuple):
+    """Replicas that can be expected to be equally fast."""
+
+    model: ModelId
+    engine: str
+    gpu: str = ""
+    """Kind and number of its GPUs as the controller names them; empty when it does not say."""
+
+
+class Capacity:
+    """The learned laws of one kind."""
+
+    __slots__ = ("_next_decode_s", "_next_prefill_s", "decode", "kind", "kv_tokens", "prefill", "token_scale")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.prefill = Law(PREFILL_PRIOR, PREFILL_TYPICAL, PREFILL_FLOOR_S)
+        self.decode = Law(DECODE_PRIOR, DECODE_TYPICAL, DECODE_FLOOR_S)
+        self.kv_tokens: float | None = None
+        """Prompt tokens that fit into its memory at once; None until something did not fit."""
+        self.token_scale = 1.0
+        """Real prompt tokens behind one estimated token."""
+        self._next_prefill_s = self._next_decode_s = 0.0
+
+    def __repr__(self) -> str:
+        rate = self.prefill_tokens_per_s
+        return f"<Capacity {'/'.join(self.kind)} prefill={rate:.0f}/s step={1e3 * self.step_s(1, 0):.1f} ms>"
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """For a prompt of 2,000 tokens with nothing cached and nothing ahead of it."""
+        return RATE_PROMPT_TOKENS / self.prefill_s(RATE_PROMPT_TOKENS, 0)
+
+    def prefill_s(self, new: float, cached: float) -> float:
+        """From the prompt's turn to its first token, on a replica that does nothing else."""
+        law = self.prefill
+        return law.k0 + law.k1 * THOUSAND * new + law.k2 * MILLION * new * (cached + 0.5 * new)
+
+    def step_s(self, sequences: float, kv_tokens: float) -> float:
+        """One decode step of such a batch."""
+        law = self.decode
+        return law.k0 + law.k1 * sequences + law.k2 * THOUSAND * kv_tokens
+
+    def drag_s(self, sequences: float, kv_tokens: float) -> float:
+        """What a batch adds to a step, beyond a step with nothing in it."""
+        law = self.decode
+        return law.k1 * sequences + law.k2 * THOUSAND * kv_tokens
+
+    def learn_prefill(self, now_s: float, new: float, area: float, took_s: float) -> None:
+        """Prompts that were computed together took so long, without what decoding added to their steps."""
+        if now_s < self._next_prefill_s:
+            return
+        self._next_prefill_s = now_s + 1.0 / SAMPLES_PER_S
+        self.prefill.add(1.0, THOUSAND * new, MILLION * area, took_s)
+
+    def learn_decode(self, now_s: float, sequences: float, kv_tokens: float, step_s: float) -> None:
+        """A request's mean gap between tokens, and what was in the batch beside it."""
+        if now_s < self._next_decode_s:
+            return
+        self._next_decode_s = now_s + 1.0 / SAMPLES_PER_S
+        self.decode.add(1.0, sequences, THOUSAND * kv_tokens, step_s)
+
+    def learn_room(self, tokens: float, *, was_short: bool) -> None:
+        """So many tokens were in memory when a prompt began; ``was_short``: it had to wait for that."""
+        known = self.kv_tokens
+        if was_short:
+            self.kv_tokens = tokens if known is None else known + ROOM_STEP * (tokens - known)
+        elif known is not None and tokens > known:
+            self.kv_tokens = tokens
+
+    def learn_tokens(self, estimated: int, real: int) -> None:
+        """A prompt that was estimated at so many tokens had so many."""
+        if estimated > 0 and real > 0:
+            ratio = real / estimated
+            # A step of fixed size towards it: the median, which one strange prompt does not move.
+            step = TOKEN_STEP * self.token_scale
+            difference = ratio - self.token_scale
+            self.token_scale += max(-step, min(step, difference))
+
+
+class CapacityBook:
+    """All kinds seen so far."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[Kind, Capacity] = {}
+
+    def __repr__(self) -> str:
+        return f"<CapacityBook kinds={len(self._kinds)}>"
+
+    def of(self, kind: Kind) -> Capacity:
+        """The model of this kind; begun from the prior when it is new."""
+        found = self._kinds.get(kind)
+        if found is None:
+            found = self._kinds[kind] = Capacity(kind)
+        return found
+
+    def all(self) -> list[Capacity]:
+        """In order of kind."""
+        return [self._kinds[kind] for kind in sorted(self._kinds)]

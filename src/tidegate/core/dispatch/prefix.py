@@ -1,0 +1,212 @@
+"""Which replica has computed which beginning of a prompt: an index of block hashes, bounded in bytes.
+
+A prompt's blocks come as a chain of hashes: each stands for all text up to its block's end, salted by whoever
+made it, so equal hashes mean equal beginnings of one tenant's prompts. For each hash the index keeps one number: a
+bit for each replica that has used it, and the moment of the last use. One walk along a chain finds the longest
+beginning on every replica.
+
+Every use touches the whole chain, its first block last. So in the order of use a block is never older than the
+blocks behind it, and what is dropped, oldest first, are always ends of chains. The same order tells what an
+engine has dropped: caches forget the least recently used, so if one block is gone, all of that replica's blocks
+that were not used since are gone too. That moment is the replica's *horizon*; whoever asks compares with it.
+
+Each tenant has a shelf of its own. When the bytes are used up, the fullest shelf gives up its oldest entries, so
+one tenant's flood never costs another what is below its equal share.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from tidegate.core.types import FlowId
+
+ENTRY_BYTES = 192
+"""One hash, measured on CPython 3.11 with 64 replicas: key 32, value 36, its places in an OrderedDict about 105."""
+SHELF_BYTES = 1_000
+"""An empty shelf."""
+LEVELS = 256
+"""Shelves are compared to within this part of the whole."""
+DROP_AT_ONCE = 32
+"""Entries dropped when room is needed: some ten microseconds."""
+
+STAMP_BITS = 32
+STAMP_MASK = (1 << STAMP_BITS) - 1
+STAMPS_PER_S = 8
+"""Moments are kept to an eighth of a second, which lasts for seventeen years."""
+
+Shelf = OrderedDict[int, int]
+Chain = tuple[int, ...]
+Found = list[tuple[int, int]]
+"""How many leading blocks, and the bits of the replicas that have exactly so many; longer ones last."""
+
+
+def stamp_of(now_s: float) -> int:
+    """The moment as it is kept."""
+    return int(now_s * STAMPS_PER_S) & STAMP_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixStats:
+    """How well prompts' beginnings are foreseen, over all requests whose engine said what it had cached."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    predicted_tokens: int = 0
+    """Expected to be cached where the request was sent."""
+    real_tokens: int = 0
+    """That the engine found in its cache."""
+    index_bytes: int = 0
+    index_limit_bytes: int = 0
+    dropped_total: int = 0
+    """Entries dropped for want of room."""
+    warning: str | None = None
+    """Set while what is expected does not come true."""
+
+
+class PrefixIndex:
+    """The index of one gateway: all models and tenants, one bound."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.entries = 0
+        self.dropped_total = 0
+        self._shelves: dict[FlowId, Shelf] = {}
+        self._levels: list[dict[FlowId, None]] = [{} for _ in range(LEVELS + 1)]
+        self._level_of: dict[FlowId, int] = {}
+        self._highest = 0
+
+    def __repr__(self) -> str:
+        return f"<PrefixIndex {self.entries} blocks, {self.bytes} of {self.limit_bytes} bytes>"
+
+    @property
+    def bytes(self) -> int:
+        """What it takes in memory, by its own account; never above its limit."""
+        return self.entries * ENTRY_BYTES + len(self._shelves) * SHELF_BYTES
+
+    def walk(self, flow: FlowId, chain: Chain, replicas: int) -> Found:
+        """How much of the chain each of these replicas (bits) has used. Those without any are left out."""
+        shelf = self._shelves.get(flow)
+        if shelf is None:
+            return []
+        found: Found = []
+        running = replicas
+        depth = 0
+        for block in chain:
+            value = shelf.get(block)
+            if value is None:
+                break
+            kept = (value >> STAMP_BITS) & running
+            if kept != running:
+                if depth:
+                    found.append((depth, running & ~kept))
+                running = kept
+                if not kept:
+                    break
+            depth += 1
+        if running and depth:
+            found.append((depth, running))
+        return found
+
+    def stamp(self, flow: FlowId, block: int) -> int:
+        """When this block was last used; -1 when it is not in the index."""
+        shelf = self._shelves.get(flow)
+        value = None if shelf is None else shelf.get(block)
+        return -1 if value is None else value & STAMP_MASK
+
+    def depth_since(self, flow: FlowId, chain: Chain, depth: int, horizon: int) -> int:
+        """How many of the first ``depth`` blocks were used at ``horizon`` or later: use falls along a chain."""
+        if not depth or self.stamp(flow, chain[depth - 1]) >= horizon:
+            return depth
+        low, high = 0, depth - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.stamp(flow, chain[middle - 1]) >= horizon:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def use(
+        self, flow: FlowId, chain: Chain, replica: int, stamp: int, horizons: list[tuple[int, int]]
+    ) -> None:
+        """A replica (its bit) computes these blocks now.
+
+        ``horizons`` says of each replica (a bit) since when its uses count; the latest first. Others' bits that count
+        no longer are cleared, or the new moment would bring them back.
+        """
+        shelf = self._shelves.get(flow)
+        if shelf is None:
+            shelf = self._open(flow)
+        latest = horizons[0][0] if horizons else 0
+        value = replica << STAMP_BITS | stamp
+        before = len(shelf)
+        for block in reversed(chain):
+            known = shelf.get(block)
+            if known is None:
+                shelf[block] = value
+                continue
+            others = known >> STAMP_BITS & ~replica
+            if others and known & STAMP_MASK < latest:
+                others = _still_true(others, known & STAMP_MASK, horizons)
+            shelf[block] = others << STAMP_BITS | value
+            shelf.move_to_end(block)
+        added = len(shelf) - before
+        if added:
+            self.entries += added
+            self._place(flow, len(shelf))
+            if self.bytes > self.limit_bytes:
+                self._make_room()
+
+    def forget(self, flow: FlowId, chain: Chain, replica: int) -> None:
+        """A replica (its bit) does not have these blocks after all."""
+        shelf = self._shelves.get(flow)
+        if shelf is None:
+            return
+        for block in chain:
+            value = shelf.get(block)
+            if value is not None:
+                shelf[block] = value & ~(replica << STAMP_BITS)
+
+    # ---- room ----
+
+    def _open(self, flow: FlowId) -> Shelf:
+        shelf = self._shelves[flow] = Shelf()
+        self._level_of[flow] = 0
+        self._levels[0][flow] = None
+        return shelf
+
+    def _place(self, flow: FlowId, entries: int) -> None:
+        """Keep the shelf on the level of its size."""
+        level = min(LEVELS, entries * ENTRY_BYTES * LEVELS // max(1, self.limit_bytes))
+        before = self._level_of[flow]
+        if level == before:
+            return
+        del self._levels[before][flow]
+        self._levels[level][flow] = None
+        self._level_of[flow] = level
+        self._highest = max(self._highest, level)
+
+    def _make_room(self) -> None:
+        while self.bytes > self.limit_bytes and self._shelves:
+            while self._highest and not self._levels[self._highest]:
+                self._highest -= 1
+            flow = next(iter(self._levels[self._highest]))
+            shelf = self._shelves[flow]
+            drop = min(DROP_AT_ONCE, len(shelf))
+            for _ in range(drop):
+                shelf.popitem(last=False)
+            self.entries -= drop
+            self.dropped_total += drop
+            self._place(flow, len(shelf))
+            if not shelf:
+                del self._levels[self._level_of.pop(flow)][flow]
+                del self._shelves[flow]
+
+
+def _still_true(replicas: int, stamp: int, horizons: list[tuple[int, int]]) -> int:
+    for horizon, replica in horizons:
+        if stamp >= horizon:
+            break
+        replicas &= ~replica
+    return replicas

@@ -1,0 +1,221 @@
+"""What one replica has before it, as the router reckons: work ahead, tokens held, what its cache still has.
+
+Prompts are computed in the order in which they were sent, so work ahead is one moment, ``free_at_s``: it moves on
+with every prompt sent, and is set right by every first token, which says that all prompts before it are done.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.capacity import MILLION, THOUSAND, Capacity
+from tidegate.core.dispatch.routing.cache import CacheLife
+from tidegate.core.dispatch.routing.visits import Run, Visit
+from tidegate.core.types import ReplicaId, RequestId
+
+WARM_AFTER_S = 30.0
+"""Younger replicas are compiling and filling their caches: they do not teach what their kind can do."""
+RUN_MOST = 16
+"""Prompts in a row after which a run is taken to be over: under load it never would be."""
+PACE_STEP = 0.2
+PACE_LEAST, PACE_MOST = 0.2, 8.0
+PACE_FORGOTTEN_S = 30.0
+"""Half of a replica's own pace is forgotten in this time without a sample: every mark expires."""
+CHUNK_TOKENS = 4096
+"""A long prompt is computed in chunks, each in a step with the decoding sequences; engines take 2,048 to 8,192."""
+LATE_S = 0.3
+LATE_RATIO = 2.0
+"""A first token that is late by this much, and by so many times what was expected, had to wait for memory."""
+STAY_STEP = 0.05
+
+
+class Load:
+    """One replica. Owned by the router of its model."""
+
+    __slots__ = (
+        "_paced_s",
+        "_run",
+        "bit",
+        "born_s",
+        "cache",
+        "capacity",
+        "chunk_drag_s",
+        "drag_s",
+        "free_at_s",
+        "k0",
+        "k1",
+        "k2",
+        "kv_begun",
+        "kv_tokens",
+        "pace",
+        "prefilled_s",
+        "recent",
+        "replica_id",
+        "stay_s",
+        "tail_s",
+        "visits",
+        "waiting",
+        "waiting_s",
+    )
+
+    def __init__(self, replica_id: ReplicaId, bit: int, capacity: Capacity, now_s: float) -> None:
+        self.replica_id = replica_id
+        self.bit = bit
+        self.capacity = capacity
+        self.born_s = now_s
+        self.visits: dict[RequestId, Visit] = {}
+        self.waiting: dict[RequestId, Visit] = {}
+        """Sent, and no token yet; in order."""
+        self.waiting_s = self.tail_s = 0.0
+        """Their prompts' work, and the part of it behind the first of them."""
+        self.free_at_s = now_s
+        self.kv_tokens = self.kv_begun = 0.0
+        """Prompt tokens of all requests there, and of those with a token."""
+        self.pace = 1.0
+        """How long its prompts take, in terms of its kind."""
+        self.prefilled_s = 0.0
+        """Time spent on prompts so far."""
+        self.recent = 0.0
+        """Tokens written into its cache, the older the fewer; only to be compared between replicas."""
+        self.cache = CacheLife(now_s)
+        self.stay_s = 0.0
+        """How long a request usually keeps its memory, from its first token on; 0: none has ended yet."""
+        self._run: Run | None = None
+        self._paced_s = now_s
+        self.refresh(now_s)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Load {self.replica_id} requests={len(self.visits)} kv={self.kv_tokens:.0f}"
+            f" waiting={self.waiting_s:.3f} s pace={self.pace:.2f}>"
+        )
+
+    # ---- what the router asks ----
+
+    def wait_s(self, now_s: float) -> float:
+        """Until a prompt that is sent now has its turn."""
+        wait_s = self.free_at_s - now_s
+        if wait_s < 0.0:
+            # What is late by so much is taken to need as long again.
+            wait_s = -wait_s if self.waiting else 0.0
+        return max(wait_s, self.tail_s)
+
+    def room_s(self, tokens: float) -> float:
+        """Until so many more tokens fit beside those there, as far as memory's bound is known."""
+        limit = self.capacity.kv_tokens
+        missing = 0.0 if limit is None else self.kv_tokens + tokens - limit
+        if missing <= 0.0 or not self.kv_begun:
+            return 0.0
+        # Of what is held, a part as large as 1 / stay is given back each second.
+        return missing * self.stay_s / self.kv_begun
+
+    def refresh(self, now_s: float) -> None:
+        """Take over what its kind has learned, and let its own pace fade."""
+        quiet_s = now_s - self._paced_s
+        if quiet_s > PACE_FORGOTTEN_S and not self.waiting:
+            self.pace = 1.0 + 0.5 * (self.pace - 1.0)
+            self._paced_s = now_s
+        law, pace = self.capacity.prefill, self.pace
+        self.k0, self.k1, self.k2 = pace * law.k0, pace * THOUSAND * law.k1, pace * MILLION * law.k2
+        self._weigh()
+
+    # ---- a request's way through ----
+
+    def enter(self, request_id: RequestId, visit: Visit, now_s: float, *, streams: bool) -> None:
+        """A request is sent here."""
+        new = visit.prompt_tokens - visit.cached
+        visit.work_s = (
+            new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new)) + visit.adapter_s
+        )
+        self.visits[request_id] = visit
+        self.kv_tokens += visit.prompt_tokens
+        self.free_at_s = max(self.free_at_s, now_s) + visit.work_s
+        if streams:
+            if self.waiting:
+                self.tail_s += visit.work_s
+            else:
+                self._run = Run(now_s, self.drag_s)
+            self.waiting[request_id] = visit
+            self.waiting_s += visit.work_s
+        self._weigh()
+
+    def begin(self, request_id: RequestId, now_s: float) -> Visit | None:
+        """Its first token is there: its prompt is computed, and so are all before it."""
+        visit = self.visits.get(request_id)
+        if visit is None or visit.began_s is not None:
+            return None
+        visit.began_s = now_s
+        visit.sequences = len(self.visits)
+        self.kv_begun += visit.prompt_tokens
+        if request_id not in self.waiting:
+            return visit
+        late_s = now_s - max(self.free_at_s - self.tail_s, visit.sent_s + visit.work_s)
+        is_first = next(iter(self.waiting)) == request_id
+        self.capacity.learn_room(
+            self.kv_begun, was_short=is_first and late_s > max(LATE_S, LATE_RATIO * visit.work_s)
+        )
+        self._pass_over(request_id)
+        self.free_at_s = now_s + self.waiting_s
+        run = self._run or Run(now_s - visit.work_s, self.drag_s)
+        run.join(visit.work_s)
+        visit.run = run
+        if not self.waiting or run.prompts >= RUN_MOST:
+            self._close(run, now_s)
+        visit.prefilled_s = self.prefilled_s
+        return visit
+
+    def leave(self, request_id: RequestId) -> Visit | None:
+        """It is not here any more, whatever became of it."""
+        visit = self.visits.pop(request_id, None)
+        if visit is None:
+            return None
+        self.kv_tokens -= visit.prompt_tokens
+        if visit.began_s is not None:
+            self.kv_begun -= visit.prompt_tokens
+        if self.waiting.pop(request_id, None) is not None:
+            self.waiting_s -= visit.work_s
+            self.free_at_s -= visit.work_s
+            self._measure_tail()
+            if self._run is not None:
+                self._run.is_spoilt = True
+        if not self.visits:
+            self.kv_tokens = self.kv_begun = 0.0  # No crumbs of rounding.
+        self._weigh()
+        return visit
+
+    def stayed(self, visit: Visit, now_s: float) -> None:
+        """An answered request gave its memory back."""
+        if visit.began_s is not None:
+            stay_s = now_s - visit.began_s
+            self.stay_s = stay_s if not self.stay_s else self.stay_s + STAY_STEP * (stay_s - self.stay_s)
+
+    # ---- the pieces ----
+
+    def _pass_over(self, request_id: RequestId) -> None:
+        for passed in list(self.waiting):
+            self.waiting_s -= self.waiting.pop(passed).work_s
+            if passed == request_id:
+                break
+        if not self.waiting:
+            self.waiting_s = 0.0
+        self._measure_tail()
+
+    def _measure_tail(self) -> None:
+        first = next(iter(self.waiting.values()), None)
+        self.tail_s = 0.0 if first is None else max(0.0, self.waiting_s - first.work_s)
+
+    def _close(self, run: Run, now_s: float) -> None:
+        """The last of a run has begun: that is how long they took, and as many were expected to."""
+        run.took_s = now_s - run.began_s
+        self.prefilled_s += run.took_s
+        self._run = Run(now_s, self.drag_s) if self.waiting else None
+        if run.is_spoilt:
+            return
+        expected_s = run.expected_s / self.pace + self.capacity.prefill.k0 + self.drag_s
+        ratio = min(PACE_MOST, max(PACE_LEAST, run.took_s / expected_s))
+        self.pace += PACE_STEP * (ratio - self.pace)
+        self._paced_s = now_s
+
+    def _weigh(self) -> None:
+        """What the batch adds to a step, and that for each token of a prompt computed beside it."""
+        law = self.capacity.decode
+        self.drag_s = law.k1 * len(self.visits) + law.k2 * THOUSAND * self.kv_tokens
+        self.chunk_drag_s = self.drag_s / CHUNK_TOKENS

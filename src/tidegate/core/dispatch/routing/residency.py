@@ -1,0 +1,143 @@
+"""Which LoRA adapters are where: on the GPU, in the host's memory, or only on disk, replica by replica.
+
+Kept from our own ledger, since engines' pages list adapters at work and not those loaded: an adapter is on the GPU
+from the request that had it loaded until a newcomer found no free place and it was the one not used for longest.
+An engine that does say what it has loaded is believed (``Route.adapters``).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from tidegate.core.types import ReplicaId
+
+HOST_PRIOR_S = 0.2
+DISK_PRIOR_S = 0.8
+"""Before one has been seen."""
+LEARN_STEP = 0.2
+LOAD_LEAST_S, LOAD_MOST_S = 0.005, 60.0
+
+
+class Shelves:
+    """One replica's adapters."""
+
+    __slots__ = ("active", "gpu", "host")
+
+    def __init__(self) -> None:
+        self.gpu: OrderedDict[str, None] = OrderedDict()
+        """On the GPU; the one not used for longest first."""
+        self.host: set[str] = set()
+        """Loaded here before."""
+        self.active: dict[str, int] = {}
+        """Requests in flight by adapter; these cannot be put out."""
+
+
+class Residency:
+    """All replicas of one model."""
+
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        """Adapters that a replica has on its GPU at once."""
+        self.loads_total = 0
+        """Loads on to a GPU that our choices have caused."""
+        self.host_s, self.disk_s = HOST_PRIOR_S, DISK_PRIOR_S
+        self._shelves: dict[ReplicaId, Shelves] = {}
+        self._copies: dict[str, int] = {}
+        """GPUs that have each adapter."""
+
+    def __repr__(self) -> str:
+        return f"<Residency adapters={len(self._copies)} slots={self.slots} loads={self.loads_total}>"
+
+    def open(self, replica_id: ReplicaId) -> None:
+        """A new replica: nothing is loaded."""
+        self._shelves.setdefault(replica_id, Shelves())
+
+    def close(self, replica_id: ReplicaId) -> None:
+        """It is gone, and its adapters with it."""
+        shelves = self._shelves.pop(replica_id, None)
+        for adapter in shelves.gpu if shelves is not None else ():
+            self._lose(adapter)
+
+    def believe(self, replica_id: ReplicaId, loaded: tuple[str, ...]) -> None:
+        """What its engine says it has on the GPU; those at work are there in any case."""
+        shelves = self._shelves[replica_id]
+        for adapter in [
+            known for known in shelves.gpu if known not in loaded and known not in shelves.active
+        ]:
+            del shelves.gpu[adapter]
+            self._lose(adapter)
+        for adapter in loaded:
+            if adapter not in shelves.gpu:
+                self._gain(shelves, adapter)
+
+    def seconds(self, replica_id: ReplicaId, adapter: str) -> float:
+        """What using the adapter there costs.
+
+        1. It is on the GPU: nothing.
+        2. A place is free: its load.
+        3. An idle adapter must go: its load, and that of the other one again unless another GPU has it too.
+        4. All places are at work: twice its load, for it waits until one ends.
+        """
+        shelves = self._shelves[replica_id]
+        if adapter in shelves.gpu:  # 1
+            return 0.0
+        load_s = self.host_s if adapter in shelves.host else self.disk_s
+        if len(shelves.gpu) < self.slots:  # 2
+            return load_s
+        victim = self._victim(shelves)
+        if victim is None:  # 4
+            return 2.0 * load_s
+        return load_s + (self.host_s if self._copies[victim] == 1 else 0.0)  # 3
+
+    def use(self, replica_id: ReplicaId, adapter: str) -> float:
+        """A request with this adapter is sent there. The load that this takes, in seconds."""
+        shelves = self._shelves[replica_id]
+        load_s = 0.0
+        if adapter not in shelves.gpu:
+            load_s = self.host_s if adapter in shelves.host else self.disk_s
+            self.loads_total += 1
+            while len(shelves.gpu) >= self.slots and (victim := self._victim(shelves)) is not None:
+                del shelves.gpu[victim]
+                self._lose(victim)
+            self._gain(shelves, adapter)
+        shelves.gpu.move_to_end(adapter)
+        shelves.active[adapter] = shelves.active.get(adapter, 0) + 1
+        return load_s
+
+    def end(self, replica_id: ReplicaId, adapter: str) -> None:
+        """A request with this adapter is no longer there."""
+        shelves = self._shelves.get(replica_id)
+        if shelves is None:
+            return
+        left = shelves.active.get(adapter, 0) - 1
+        if left > 0:
+            shelves.active[adapter] = left
+        else:
+            shelves.active.pop(adapter, None)
+
+    def learn(self, expected_s: float, took_s: float) -> None:
+        """A load that was expected to take so long took so long."""
+        took_s = min(LOAD_MOST_S, max(LOAD_LEAST_S, took_s))
+        if abs(expected_s - self.host_s) <= abs(expected_s - self.disk_s):
+            self.host_s += LEARN_STEP * (took_s - self.host_s)
+        else:
+            self.disk_s += LEARN_STEP * (took_s - self.disk_s)
+
+    def on_gpu(self, replica_id: ReplicaId) -> tuple[str, ...]:
+        """The one not used for longest first."""
+        return tuple(self._shelves[replica_id].gpu)
+
+    def _victim(self, shelves: Shelves) -> str | None:
+        return next((adapter for adapter in shelves.gpu if adapter not in shelves.active), None)
+
+    def _gain(self, shelves: Shelves, adapter: str) -> None:
+        shelves.gpu[adapter] = None
+        shelves.host.add(adapter)
+        self._copies[adapter] = self._copies.get(adapter, 0) + 1
+
+    def _lose(self, adapter: str) -> None:
+        left = self._copies[adapter] - 1
+        if left:
+            self._copies[adapter] = left
+        else:
+            del self._copies[adapter]

@@ -1,0 +1,107 @@
+"""What the router remembers of one request at one replica, and of prompts that were computed together."""
+
+from __future__ import annotations
+
+from tidegate.core.dispatch.prefix import Chain
+from tidegate.core.types import FlowId
+
+
+class Visit:
+    """One attempt: a request at a replica, from being sent to leaving it."""
+
+    __slots__ = (
+        "adapter_s",
+        "began_s",
+        "cached",
+        "chain",
+        "depth",
+        "flow",
+        "newest",
+        "oldest",
+        "prefilled_s",
+        "prompt_tokens",
+        "run",
+        "sent_s",
+        "sequences",
+        "work_s",
+    )
+
+    def __init__(
+        self, flow: FlowId, chain: Chain, prompt_tokens: float, cached: float, sent_s: float
+    ) -> None:
+        self.flow = flow
+        self.chain = chain
+        self.prompt_tokens = prompt_tokens
+        self.cached = cached
+        """Of these, expected to be in the replica's cache."""
+        self.sent_s = sent_s
+        self.work_s = 0.0
+        """How long its prompt was expected to take."""
+        self.adapter_s = 0.0
+        """The part of it that was for its adapter."""
+        self.depth = 0
+        """Blocks that the index said were there, and when the last and the first of them had been used."""
+        self.oldest = self.newest = -1
+        self.began_s: float | None = None
+        self.run: Run | None = None
+        self.prefilled_s = 0.0
+        """Time that its replica had spent on prompts when it began."""
+        self.sequences = 0
+        """In flight at the replica when it began."""
+
+    def __repr__(self) -> str:
+        return f"<Visit {self.prompt_tokens:.0f} tokens, {self.cached:.0f} cached, since {self.sent_s:.3f}>"
+
+
+class Run:
+    """Prompts that were computed one after the other without a pause, from the first one sent to the last begun.
+
+    Engines fill each step up with the beginning of the next prompt, so only a whole run shows how long its prompts
+    took. It becomes one sample once every member has said how many tokens its prompt really had.
+    """
+
+    __slots__ = (
+        "area",
+        "began_s",
+        "drag_s",
+        "expected_s",
+        "is_spoilt",
+        "open",
+        "prompts",
+        "tokens",
+        "took_s",
+    )
+
+    def __init__(self, began_s: float, drag_s: float) -> None:
+        self.began_s = began_s
+        self.drag_s = drag_s
+        """What the sequences beside them added to each step."""
+        self.took_s: float | None = None
+        """None until the last has begun."""
+        self.open = 0
+        self.prompts = 0
+        self.tokens = self.area = 0.0
+        self.expected_s = 0.0
+        self.is_spoilt = False
+        """Something else was in the way, so it teaches nothing."""
+
+    def __repr__(self) -> str:
+        return f"<Run of {self.prompts} prompts, {self.open} open, took {self.took_s}>"
+
+    def join(self, expected_s: float) -> None:
+        """One more has begun, which was expected to take so long."""
+        self.open += 1
+        self.prompts += 1
+        self.expected_s += expected_s
+
+    def tell(self, new: float, cached: float) -> bool:
+        """One member's real tokens. True when nothing is missing any more."""
+        self.open -= 1
+        self.tokens += new
+        self.area += new * (cached + 0.5 * new)
+        return self.open == 0 and self.took_s is not None and not self.is_spoilt
+
+    def spoil(self) -> None:
+        """One member ended without saying."""
+        self.open -= 1
+        self.is_spoilt = True
