@@ -18,9 +18,12 @@ RETRY_AFTER_UNKNOWN_S = 20.0
 """When nobody serves and nothing is known of when somebody will."""
 APART_UNKNOWN_S = 0.02
 
-MARGIN = 0.85
-"""Of the time left, what the predicted wait may take up: predictions are not exact. Who comes back as told
-is let in without it."""
+MARGIN = 0.8
+"""Of the time left, what the predicted wait of a newcomer may take up: predictions are not exact."""
+MARGIN_TOLD = 1.25
+"""The same for one who comes back as told: it was promised, and half of what is left was its own."""
+LEAST_LEFT = 0.1
+"""Of the time to the deadline, what a wait may take up in any case: or a tight deadline could never wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +84,23 @@ def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool
             return None
         because = f"{line.model!r} is expected to serve in {ready_s - now_s:.0f} s, which is too late"
         return Refusal(Outcome.REJECTED_NOBODY, because, _come_back(line, entry, now_s, ready_s - now_s))
-    rate = line.rate()
+    rate = line.rate(now_s)
     if rate is None:
         return None
     wait_s = line.wait_s(entry, rate) + kept.tokens / rate
-    left_s = arrived.deadline_s - now_s - line.waits.service_s()
-    allowed_s = min(left_s, line.queue.limits.max_wait_busy_s)
-    if wait_s <= max(0.0, allowed_s if came_back else MARGIN * allowed_s):
+    left_s = arrived.deadline_s - now_s
+    allowed_s = max(LEAST_LEFT * left_s, left_s - line.waits.service_s())
+    allowed_s = min(allowed_s, line.queue.limits.max_wait_busy_s)
+    if wait_s <= allowed_s * (MARGIN_TOLD if came_back else MARGIN):
         return None
-    because = f"the wait is expected to be {wait_s:.1f} s, of which {max(0.0, allowed_s):.1f} s are left"
-    after_s = wait_s - MARGIN * allowed_s if allowed_s > 0.0 else wait_s
+    because = f"the wait is expected to be {wait_s:.1f} s, of which {allowed_s:.1f} s are left"
+    after_s = wait_s - MARGIN * allowed_s
     return Refusal(Outcome.REJECTED_LATE, because, _come_back(line, entry, now_s, after_s))
 
 
 def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:
     """The queue is full: contention when somebody serves, else nobody is there."""
-    rate = line.rate()
+    rate = line.rate(now_s)
     after_s = 0.0 if rate is None else 0.5 * line.queue.work / rate
     if line.anybody_serves():
         because = f"the queue is full: {full}"
@@ -109,7 +113,7 @@ def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:
 
 def _come_back(line: Line, entry: Entry, now_s: float, after_s: float) -> float:
     """Tell a moment, each a little after the one told before, as fast as the queue takes requests on."""
-    rate = line.rate()
+    rate = line.rate(now_s)
     apart_s = APART_UNKNOWN_S
     if rate is not None and line.queue.mean_work is not None:
         apart_s = line.queue.mean_work * line.queue.shared_by(entry) / rate

@@ -73,7 +73,7 @@ class Attempts:
             if seat is not None and is_first:
                 seat.breaker.answered()
             prompt = entry.arrived.prompt_tokens if event.prompt_tokens is None else event.prompt_tokens
-            line.note_answer(entry, seat, now_s, prompt, event.output_tokens or 0)
+            line.note_answer(entry, seat, now_s, prompt, event.output_tokens)
         elif line is not None and entry.flow is not None:
             line.queue.settle(entry, 0.0)  # The engine did nothing for it.
         effects.append(floor.close(entry, Outcome.COMPLETED, now_s, event.prompt_tokens, event.output_tokens))

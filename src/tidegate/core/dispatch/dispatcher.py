@@ -216,10 +216,12 @@ class Dispatcher:
             line.seated(seats[model], now_s)
         effects: list[DispatchEffect] = []
         for gone in known.values():
+            floor.seats[gone.replica_id] = gone  # Until nobody sits there any more.
             for entry in list(gone.in_flight.values()):
                 effects.append(CancelUpstream(entry.request_id, gone.replica_id))
                 lost = UpstreamFailed(entry.request_id, Failure.CUT, replica_id=gone.replica_id)
                 effects += self._attempts.failed(lost, now_s)
+            del floor.seats[gone.replica_id]
         for line in floor.lines.values():
             effects += floor.fill(line, now_s)
             if line.route is not None and not line.route.can_serve and not line.anybody_serves():

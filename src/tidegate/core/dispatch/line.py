@@ -140,7 +140,7 @@ class Line:
     def rate(self, now_s: float) -> float | None:
         """Expected tokens a second that leave the queue; None when not known."""
         held_s, work = self.waits.turnover.mean_s(now_s), self.queue.mean_work
-        return None if held_s is None or work is None else self.slots * work / held_s
+        return None if held_s is None or not work or not self.slots else self.slots * work / held_s
 
     def wait_s(self, entry: Entry, rate: float) -> float:
         """How long a newcomer will wait: for those before it, and for a slot."""
@@ -188,18 +188,20 @@ class Line:
         usual = self.waits.pace.at(0.5)
         seat.ramp.began(now_s - sent_s, None if usual is None else usual * tokens)
 
-    def note_answer(self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int) -> None:
-        """A good answer is complete."""
-        queue, tokens = self.queue, prompt + output
+    def note_answer(self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int | None) -> None:
+        """A good answer is complete; ``output`` is None when the engine does not say its length."""
+        queue = self.queue
         if entry.sent_s is not None:
             self.waits.held.add(now_s - entry.sent_s)
+        if seat is not None and seat.ramp is not None:
+            seat.ramp.ended(prompt + (output or 0))
+        if output is None:
+            return
         known = queue.usual_tokens
         queue.usual_tokens = float(output) if known is None else known + LEARNS * (output - known)
         if entry.flow is not None:
             entry.flow.learn(output)
-            queue.settle(entry, tokens)
-        if seat is not None and seat.ramp is not None:
-            seat.ramp.ended(tokens)
+            queue.settle(entry, prompt + output)
 
     def note_unanswered(self, entry: Entry) -> None:
         """It was sent and ended without a complete answer: what is known to have been served counts."""

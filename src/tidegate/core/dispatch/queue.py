@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from tidegate.core.dispatch.bands import Band
-from tidegate.core.dispatch.flows import LEARNS, Flow
+from tidegate.core.dispatch.flows import Flow
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.settings import QueueLimits
 
@@ -51,8 +51,6 @@ class Queue:
         self.held = Held()
         self.usual_tokens: float | None = None
         """What this model's answers are long; None before the first."""
-        self.mean_work: float | None = None
-        """Tokens that one who waits is expected to be served, on average; None before the first."""
         self._total = Held() if total is None else total
         self._bands: list[Band] = []
         self._debt = 0.0
@@ -131,8 +129,6 @@ class Queue:
     def join(self, entry: Entry) -> None:
         """Queue the entry. Whether it fits is the caller's to ask; a retry joins in any case."""
         self._band(entry).join(entry, self.usual_tokens)
-        known = self.mean_work
-        self.mean_work = entry.cost if known is None else known + LEARNS * (entry.cost - known)
         self.held.add(entry)
         self._total.add(entry)
 
@@ -191,6 +187,11 @@ class Queue:
     def work(self) -> float:
         """Tokens that all who wait are expected to be served."""
         return sum(band.work for band in self._bands)
+
+    @property
+    def mean_work(self) -> float | None:
+        """The same of one of them, on average; None when nobody waits."""
+        return self.work / self.held.requests if self.held.requests else None
 
     def shared_by(self, entry: Entry) -> float:
         """How many like this entry's tenant share its class."""

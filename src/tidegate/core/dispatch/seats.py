@@ -85,10 +85,12 @@ class Seat:
         self.in_flight[entry.request_id] = entry
         self.tokens += entry.tokens
 
-    def give_back(self, entry: Entry) -> None:
-        """The entry's slot is free again."""
-        if self.in_flight.pop(entry.request_id, None) is not None:
-            self.tokens -= entry.tokens
+    def give_back(self, entry: Entry) -> bool:
+        """The entry's slot is free again; False when it had none here."""
+        if self.in_flight.pop(entry.request_id, None) is None:
+            return False
+        self.tokens -= entry.tokens
+        return True
 
     def begin_ramp(self, ramp: Ramp) -> None:
         """It is new among others."""

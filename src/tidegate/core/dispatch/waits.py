@@ -1,9 +1,10 @@
 """How long a newcomer will wait for a slot, and how long replicas take: learned from what has happened.
 
-The queue's speed is measured in tokens for each second and slot while somebody waits, in the same
-expected tokens in which the work ahead is counted, so an estimate that is wrong in one is wrong in the
-other and the wait comes out right. Until the queue has been seen to move, it is taken from how long
-requests hold a slot.
+By Little's law the time a request holds a slot is the time that all slots were held, divided by how many
+were given back. Counted while it happens, this is right from the first seconds of a burst on, when only
+the shortest of its requests have ended. With the mean size of those who wait it gives the queue's speed,
+in the same expected tokens in which the work ahead is counted: an estimate that is wrong in one is wrong
+in the other, and the wait comes out right.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from math import exp2
 from tidegate.core.windows import percentile
 
 HALF_LIFE_S = 10.0
-"""Of what was seen of the queue's speed, counted in time in which somebody waited."""
-PRIOR_SPANS = 2.0
-"""The first estimate weighs as much as so many times that requests hold a slot."""
+FEW = 4.0
+"""Slots given back below which nothing is concluded."""
 SAMPLES = 64
 SAMPLES_FEW = 20
 """Below this many nobody is turned away for being too late."""
@@ -54,47 +54,55 @@ class Recent:
         return percentile(self._ordered, ratio)
 
 
-class DrainRate:
-    """Tokens that leave the queue for each second and slot while somebody waits."""
+class Turnover:
+    """How long slots are held, over all that happens, the last seconds counting most."""
 
-    __slots__ = ("_at_s", "_cost", "_slot_s")
+    __slots__ = ("_at_s", "_held", "_held_s", "_left", "_scaled_s")
 
     def __init__(self) -> None:
-        self._cost = 0.0
-        self._slot_s = 0.0
+        self._held = 0
+        """Slots held now."""
+        self._held_s = 0.0
+        self._left = 0.0
         self._at_s = 0.0
+        self._scaled_s = 0.0
 
-    def begin(self, now_s: float) -> None:
-        """Nobody has waited up to now."""
+    def taken(self, now_s: float) -> None:
+        """A slot was taken."""
+        self._held_s += self._held * (now_s - self._at_s)
         self._at_s = now_s
+        self._held += 1
+        if now_s - self._scaled_s > 1.0:
+            self._fade(now_s)
 
-    def pass_time(self, now_s: float, slots: int) -> None:
-        """Somebody has waited since the last look, beside so many slots."""
-        passed_s = now_s - self._at_s
-        if passed_s > 0.0:
-            kept = exp2(-passed_s / HALF_LIFE_S)
-            self._cost *= kept
-            self._slot_s = self._slot_s * kept + passed_s * slots
-            self._at_s = now_s
+    def given_back(self, now_s: float) -> None:
+        """A slot was given back."""
+        self._held_s += self._held * (now_s - self._at_s)
+        self._at_s = now_s
+        self._held -= 1
+        self._left += 1.0
 
-    def taken(self, cost: float) -> None:
-        """A request of so many expected tokens was sent from the queue."""
-        self._cost += cost
+    def mean_s(self, now_s: float) -> float | None:
+        """How long a slot is held; None when too little is known."""
+        if self._left < FEW:
+            return None
+        held_s = self._held_s + self._held * (now_s - self._at_s)
+        return max(1e-3, held_s / self._left)
 
-    def per_slot_s(self, prior: float | None, prior_slot_s: float) -> float | None:
-        """Tokens for each second and slot; None when nothing at all is known."""
-        if prior is None:
-            return self._cost / self._slot_s if self._slot_s > 0.0 and self._cost > 0.0 else None
-        return (self._cost + prior * prior_slot_s) / (self._slot_s + prior_slot_s)
+    def _fade(self, now_s: float) -> None:
+        kept = exp2((self._scaled_s - now_s) / HALF_LIFE_S)
+        self._held_s *= kept
+        self._left *= kept
+        self._scaled_s = now_s
 
 
 class Waits:
     """What one model's requests have shown."""
 
-    __slots__ = ("drain", "held", "pace")
+    __slots__ = ("held", "pace", "turnover")
 
     def __init__(self) -> None:
-        self.drain = DrainRate()
+        self.turnover = Turnover()
         self.held = Recent()
         """Seconds that answered requests held their slot."""
         self.pace = Recent()
@@ -103,19 +111,9 @@ class Waits:
     def __repr__(self) -> str:
         return f"<Waits {len(self.held)} answers, {len(self.pace)} first tokens>"
 
-    def rate(self, slots: int, mean_work: float | None) -> float | None:
-        """Tokens a second that leave the queue; None when not known. ``mean_work``: of one who waits."""
-        held_s = self.held.at(0.5)
-        if held_s is None or mean_work is None:
-            per_slot = self.drain.per_slot_s(None, 0.0)
-        else:
-            held_s = max(held_s, 1e-3)
-            per_slot = self.drain.per_slot_s(mean_work / held_s, PRIOR_SPANS * held_s * slots)
-        return None if per_slot is None else per_slot * slots
-
     def service_s(self) -> float:
-        """How long a request holds its slot, usually; 0 when too little is known."""
-        return self._known(0.5)
+        """Four requests of five hold their slot no longer; 0 when too little is known."""
+        return self._known(0.8)
 
     def least_service_s(self) -> float:
         """In less than this hardly any request has been answered."""
