@@ -68,7 +68,7 @@ class Attempts:
         line = floor.lines.get(entry.model)
         if line is not None and line.watcher is not None and event.status < 400:
             line.watcher.answered(entry, winner, now_s, event)
-        seat = floor.leave(entry, winner, now_s)
+        seat = floor.seats.get(winner)
         if line is not None and event.status < 400:
             if seat is not None and is_first:
                 seat.breaker.answered()

@@ -125,9 +125,9 @@ class Dispatcher:
         if not line.queue.held.requests:  # 4
             seat = line.choose(entry, now_s)
             if seat is not None:
-                if line.promises:
+                if line.promises.told:
                     line.promises.redeem(entry, now_s)
-                order = floor.seat(entry, seat, now_s)
+                order = floor.seat(entry, line, seat, now_s)
                 line.note_load()
                 if line.config.hedge_ratio:
                     return [order, *self._hedging.watch(entry, line, now_s)]

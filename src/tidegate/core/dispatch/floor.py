@@ -73,7 +73,7 @@ class Floor:
             if seat is None:
                 break
             queue.take(entry)
-            effects.append(self.seat(entry, seat, now_s))
+            effects.append(self.seat(entry, line, seat, now_s))
         return effects
 
     def expire(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
@@ -102,14 +102,13 @@ class Floor:
 
     # ---- seats ----
 
-    def seat(self, entry: Entry, seat: Seat, now_s: float) -> Send | Resume:
+    def seat(self, entry: Entry, line: Line, seat: Seat, now_s: float) -> Send | Resume:
         """The entry goes to this replica."""
-        seat.take(entry)
+        line.take(entry, seat, now_s)
         entry.phase = Phase.SENT
         entry.replica_id = seat.replica_id
         entry.sent_s = now_s
         entry.attempts += 1
-        self.watch(entry, seat, now_s)
         if entry.resumes:
             return Resume(entry.request_id, seat.replica_id, entry.attempts, entry.resumed_tokens)
         return Send(entry.request_id, seat.replica_id, entry.attempts)
@@ -127,18 +126,8 @@ class Floor:
         if seat is not None and seat.give_back(entry):
             line = self.lines.get(entry.model)
             if line is not None:
-                line.waits.turnover.given_back(now_s)
-                if line.watcher is not None:
-                    line.watcher.left(entry, replica_id)
+                line.given_back(entry, replica_id, now_s)
         return seat
-
-    def watch(self, entry: Entry, seat: Seat, now_s: float) -> None:
-        """The entry was sent there: tell the router, if it wants to know."""
-        line = self.lines.get(entry.model)
-        if line is not None:
-            line.waits.turnover.taken(now_s)
-            if line.watcher is not None:
-                line.watcher.sent(entry, seat, now_s)
 
     def cancel(self, entry: Entry) -> list[DispatchEffect]:
         """Nobody waits for what replicas do for this entry. Their slots stay taken until it is closed."""

@@ -66,8 +66,7 @@ class Hedging:
         seat = line.choose_other(entry, first_id, now_s)
         if seat is None or not self._budget.take(now_s, line.config.hedge_ratio):
             return []
-        seat.take(entry)
-        self._floor.watch(entry, seat, now_s)
+        line.take(entry, seat, now_s)
         entry.hedge_id = seat.replica_id
         entry.attempts += 1
         return [Hedge(entry.request_id, seat.replica_id, entry.attempts)]

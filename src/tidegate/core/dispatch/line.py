@@ -92,6 +92,19 @@ class Line:
         found = [s for s in open_seats(self.seats, now_s) if s.replica_id != but and s.ramp is None]
         return self._picker.pick(entry, found, now_s) if found else None
 
+    def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
+        """The entry gets a slot there."""
+        seat.take(entry)
+        self.waits.turnover.taken(now_s)
+        if self.watcher is not None:
+            self.watcher.sent(entry, seat, now_s)
+
+    def given_back(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
+        """The entry has given its slot there back."""
+        self.waits.turnover.given_back(now_s)
+        if self.watcher is not None:
+            self.watcher.left(entry, replica_id)
+
     def seated(self, seats: list[Seat], now_s: float) -> None:
         """These are the replicas from now on. One that begins to serve beside others is ramped up."""
         span_s, tokens = self.config.slow_start_s, self.config.slow_start_tokens

@@ -37,7 +37,7 @@ def mark(entry: Entry) -> Mark:
     return arrived.again or 0, arrived.body_bytes, arrived.prompt_tokens
 
 
-class _Told:
+class Told:
     """The promises made to one tenant, by moment."""
 
     __slots__ = ("by_mark", "due_s", "last_s", "sizes")
@@ -73,13 +73,14 @@ class _Told:
 class Promises:
     """All promises of one model's line."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("told",)
 
     def __init__(self) -> None:
-        self._told: dict[FlowId, _Told] = {}
+        self.told: dict[FlowId, Told] = {}
+        """By tenant; empty when nobody was told anything of late."""
 
     def __len__(self) -> int:
-        return sum(len(told.due_s) for told in self._told.values())
+        return sum(len(told.due_s) for told in self.told.values())
 
     def __repr__(self) -> str:
         return f"<Promises {len(self)}>"
@@ -89,9 +90,9 @@ class Promises:
 
         Returns the seconds until then.
         """
-        told = self._told.get(entry.arrived.flow)
+        told = self.told.get(entry.arrived.flow)
         if told is None:
-            told = self._told[entry.arrived.flow] = _Told()
+            told = self.told[entry.arrived.flow] = Told()
         due_s = max(now_s + after_s, told.last_s + apart_s)
         told.last_s = due_s
         if len(told.due_s) < MADE_MAX:
@@ -103,7 +104,7 @@ class Promises:
 
     def redeem(self, entry: Entry, now_s: float) -> bool:
         """True when this is someone who was told to come about now; the place is no longer kept."""
-        told = self._told.get(entry.arrived.flow)
+        told = self.told.get(entry.arrived.flow)
         if told is None:
             return False
         self._forget(entry.arrived.flow, told, now_s)
@@ -115,7 +116,7 @@ class Promises:
 
     def kept(self, entry: Entry, now_s: float) -> Held:
         """What is kept for others of this tenant."""
-        told = self._told.get(entry.arrived.flow)
+        told = self.told.get(entry.arrived.flow)
         if told is None:
             return NOTHING
         self._forget(entry.arrived.flow, told, now_s)
@@ -125,7 +126,7 @@ class Promises:
         sizes = told.sizes[:until]
         return Held(until, sum(size[1] for size in sizes), sum(size[2] for size in sizes))
 
-    def _forget(self, flow_id: FlowId, told: _Told, now_s: float) -> None:
+    def _forget(self, flow_id: FlowId, told: Told, now_s: float) -> None:
         told.forget_before(now_s - GRACE_S)
         if not told.due_s and told.last_s < now_s:
-            del self._told[flow_id]
+            del self.told[flow_id]
