@@ -37,9 +37,13 @@ class Attempts:
         entry.phase = Phase.STREAMING
         if entry.first_byte_s is None:
             entry.first_byte_s = now_s
-        if entry.hedge_id is None or winner is None or line is None:
-            return []
-        return [*self._drop_other(entry, winner, now_s), *floor.fill(line, now_s)]
+        effects: list[DispatchEffect] = []
+        if entry.hedge_id is not None and winner is not None:
+            effects = self._drop_other(entry, winner, now_s)
+        if line is None or not line.queue.held.requests:
+            return effects
+        # The replica may take the next prompt, or the other one's slot has become free.
+        return effects + floor.fill(line, now_s)
 
     def tokens_sent(self, event: TokensSent, now_s: float) -> list[DispatchEffect]:
         """A long answer is charged before it ends."""

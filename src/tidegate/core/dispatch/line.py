@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Held, Queue
@@ -10,7 +12,7 @@ from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, unt
 from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
-from tidegate.core.dispatch.waits import Waits
+from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
 from tidegate.core.effects import Record
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
@@ -189,6 +191,7 @@ class Line:
     def note_first_byte(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The answer of this seat has begun, which tells how fast it is."""
         seat.breaker.answered()
+        seat.began(entry)
         if self.watcher is not None:
             self.watcher.began(entry, seat.replica_id, now_s)
         sent_s = entry.sent_s
@@ -196,10 +199,21 @@ class Line:
             return
         tokens = entry.arrived.prompt_tokens + entry.resumed_tokens + PROMPT_BASE_TOKENS
         if seat.ramp is None:
-            self.waits.pace.add((now_s - sent_s) / tokens)
+            pace = self.waits.pace
+            pace.add((now_s - sent_s) / tokens)
+            if pace.is_due:
+                self._limit_openings()
             return
         usual = self.waits.pace.at(0.5)
         seat.ramp.began(now_s - sent_s, None if usual is None else usual * tokens)
+
+    def _limit_openings(self) -> None:
+        """How many prompt tokens a replica computes within the moment that may be given to it ahead."""
+        usual = self.waits.pace.at(0.1)
+        ahead_s = self.config.prefill_ahead_s
+        limit = ahead_s / usual if usual and ahead_s and len(self.waits.pace) >= SAMPLES_FEW else inf
+        for seat in self.seats:
+            seat.opening_limit = limit
 
     def note_answer(self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int | None) -> None:
         """A good answer is complete; ``output`` is None when the engine does not say its length."""

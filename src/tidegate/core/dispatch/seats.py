@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from tidegate.core.dispatch.health import AT_ONCE, Breaker, Pressure
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.ramp import Ramp
@@ -22,11 +24,14 @@ class Seat:
         "in_flight",
         "is_held",
         "number",
+        "opening",
+        "opening_limit",
         "pressure",
         "ramp",
         "replica_id",
         "route",
         "tokens",
+        "unbegun",
     )
 
     def __init__(self, route: Route, number: int) -> None:
@@ -36,6 +41,12 @@ class Seat:
         self.route = route
         self.in_flight: dict[RequestId, Entry] = {}
         self.tokens = 0
+        self.unbegun: dict[RequestId, int] = {}
+        """Prompt tokens of those whose first token has not come. Only streams tell when it does."""
+        self.opening = 0
+        """Of all of them."""
+        self.opening_limit = inf
+        """As many as it computes within a moment: who came later would wait behind more, whatever its claim."""
         self.breaker = Breaker()
         self.pressure = Pressure()
         self.ramp: Ramp | None = None
@@ -84,12 +95,22 @@ class Seat:
         """Give the entry a slot. Choosing takes the slot: nothing lies between the two."""
         self.in_flight[entry.request_id] = entry
         self.tokens += entry.tokens
+        arrived = entry.arrived
+        if arrived.streams:
+            self.unbegun[arrived.request_id] = arrived.prompt_tokens
+            self.opening += arrived.prompt_tokens
+
+    def began(self, entry: Entry) -> None:
+        """Its first token has come, or will not."""
+        self.opening -= self.unbegun.pop(entry.request_id, 0)
 
     def give_back(self, entry: Entry) -> bool:
         """The entry's slot is free again; False when it had none here."""
         if self.in_flight.pop(entry.request_id, None) is None:
             return False
         self.tokens -= entry.tokens
+        if self.unbegun:
+            self.began(entry)
         return True
 
     def begin_ramp(self, ramp: Ramp) -> None:

@@ -46,6 +46,11 @@ class Recent:
         self._values[self._at] = seconds
         self._at = (self._at + 1) % SAMPLES
 
+    @property
+    def is_due(self) -> bool:
+        """Enough has come for percentiles to be read anew."""
+        return self._since >= REFRESH_EVERY
+
     def at(self, ratio: float) -> float | None:
         """The duration that ``ratio`` of the last few did not exceed; None without one."""
         if self._since >= REFRESH_EVERY or len(self._ordered) < min(len(self._values), SAMPLES_FEW):

@@ -17,6 +17,8 @@ def open_seats(seats: Iterable[Seat], now_s: float) -> list[Seat]:
         route = seat.route
         if len(seat.in_flight) >= route.slots or route.state is not State.SERVING:
             continue
+        if seat.opening >= seat.opening_limit:
+            continue
         if seat.is_held and seat.room(now_s) <= 0:
             continue
         found.append(seat)
@@ -31,6 +33,7 @@ def needed_seats(seats: Iterable[Seat], now_s: float, wait_s: float | None) -> l
         for seat in seats
         if (ramp := seat.ramp) is not None
         and not (ramp.lags and wait_s is not None and wait_s < ramp.lag_s)
+        and seat.opening < seat.opening_limit
         and seat.room(now_s, is_needed=True) > 0
     ]
 

@@ -1,0 +1,1 @@
+"""The queue, fairness and resilience of the dispatcher, measured against what they promise."""
