@@ -105,12 +105,7 @@ class World:
         facts = profile(PROFILE)
         limits = replace(facts.limits, max_sequences=self.slots, max_step_tokens=STEP_TOKENS)
         replica_id = ReplicaId(name)
-        # A sequence does not know its engine; each gets an outlet of its own that does.
-        outlet = Outlet(
-            lambda sequence: self._first_byte(replica_id, sequence),
-            lambda sequence: self._ended(replica_id, sequence),
-            lambda request_id: None,
-        )
+        outlet = Outlet(self._first_byte, self._ended, lambda request_id, replica_id: None)
         made = SimEngine(replica_id, MODEL, Engine(limits, facts.law), self.kernel, outlet, Pace())
         self.engines[replica_id] = made
         made.slow_down(factor)
@@ -229,10 +224,10 @@ class World:
 
     # ---- engines ----
 
-    def _first_byte(self, replica_id: ReplicaId, sequence: Sequence) -> None:
+    def _first_byte(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         self.tell(FirstByte(RequestId(str(sequence.key)), replica_id))
 
-    def _ended(self, replica_id: ReplicaId, sequence: Sequence) -> None:
+    def _ended(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         request_id = RequestId(str(sequence.key))
         tokens = sequence.output_tokens + self.resumed_from.pop(request_id, 0)
         self.tell(

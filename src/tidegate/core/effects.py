@@ -78,6 +78,16 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class RolledBack:
+    """A version gets nothing more of the traffic that is shifted, until it is configured anew."""
+
+    name: ModelId
+    """What clients ask for."""
+    version: ModelId
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A request has ended: its one ledger entry, closed. For metrics, the request log and usage."""
 

@@ -5,11 +5,11 @@ The first group goes to the Dispatcher, the second to the FleetController. ``Tic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import ALL_QUEUES, DispatchConfig, FleetLimits, FleetModel, QueueLimits
+from tidegate.core.settings import ALL_QUEUES, DispatchConfig, FleetLimits, FleetModel, QueueLimits, TrafficShift
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,
@@ -141,6 +141,8 @@ class ModelsConfigured:
     models: dict[ModelId, DispatchConfig]
     queues: QueueLimits = ALL_QUEUES
     """Bounds of all queues together."""
+    shifts: dict[ModelId, TrafficShift] = field(default_factory=dict)
+    """Names behind which several of these models stand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,22 @@ class DispatchConfig:
     """LoRA adapters that one replica has on its GPU at once (vLLM: ``--max-loras``)."""
 
 
+@dataclass(frozen=True, slots=True)
+class TrafficShift:
+    """A name that clients ask for, and the models that answer it, each with its share of the tokens."""
+
+    versions: tuple[tuple[str, float], ...]
+    """Model and weight. The first is the one to fall back to."""
+    max_error_ratio: float = 0.05
+    """More failed requests than this, and twice as many as of the first: the version is taken out."""
+    max_ttft_s: float | None = None
+    """A first token later than this is slow; None: speed does not matter."""
+    max_slow_ratio: float = 0.10
+    """More slow requests than this, and twice as many as of the first: the version is taken out."""
+    min_samples: int = 50
+    """Before this many requests nothing is concluded."""
+
+
 class ScalingPolicy(Enum):
     """Which law proposes the number of replicas."""
 

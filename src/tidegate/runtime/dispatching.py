@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
-from tidegate.core.effects import CancelUpstream, Record, Reject, Report, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
 from tidegate.core.events import RouteTableChanged
 from tidegate.core.types import DemandReport, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
+
+log = logging.getLogger("tidegate.dispatch")
 
 
 class Carrier(Protocol):
@@ -18,6 +21,12 @@ class Carrier(Protocol):
 
     def send(self, order: Send, route: Route) -> None:
         """Pass the request on to this replica."""
+
+    def hedge(self, order: Hedge, route: Route) -> None:
+        """Pass the request on to this replica too."""
+
+    def resume(self, order: Resume, route: Route) -> None:
+        """Let this replica take the answer up where it broke off."""
 
     def reject(self, order: Reject) -> None:
         """End the request with an error."""
@@ -49,6 +58,9 @@ class DispatchOwner:
             journal,
             {
                 Send: self._send,
+                Hedge: self._hedge,
+                Resume: self._resume,
+                RolledBack: _tell_rolled_back,
                 Reject: self._reject,
                 CancelUpstream: self._cancel,
                 Report: lambda effect: on_report(effect.report),
@@ -91,6 +103,14 @@ class DispatchOwner:
         assert self._carrier is not None
         self._carrier.send(order, self._routes[order.replica_id])
 
+    def _hedge(self, order: Hedge) -> None:
+        assert self._carrier is not None
+        self._carrier.hedge(order, self._routes[order.replica_id])
+
+    def _resume(self, order: Resume) -> None:
+        assert self._carrier is not None
+        self._carrier.resume(order, self._routes[order.replica_id])
+
     def _reject(self, order: Reject) -> None:
         assert self._carrier is not None
         self._carrier.reject(order)
@@ -98,3 +118,7 @@ class DispatchOwner:
     def _cancel(self, order: CancelUpstream) -> None:
         assert self._carrier is not None
         self._carrier.cancel(order)
+
+
+def _tell_rolled_back(order: RolledBack) -> None:
+    log.warning("%s gets no more of the traffic to %s: %s", order.version, order.name, order.because)

@@ -19,11 +19,11 @@ from tidegate.sim.pace import Pace
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Who is told what an engine sends back."""
+    """Who is told what a replica's engine sends back."""
 
-    first_byte: Callable[[Sequence], None]
-    ended: Callable[[Sequence], None]
-    cut: Callable[[RequestId], None]
+    first_byte: Callable[[Sequence, ReplicaId], None]
+    ended: Callable[[Sequence, ReplicaId], None]
+    cut: Callable[[RequestId, ReplicaId], None]
     """The connection of this request broke off."""
 
 
@@ -129,11 +129,11 @@ class SimEngine:
         told = engine.advance(self._kernel.now_s)
         self._note_pace(engine)
         for sequence in told.started:
-            self._first_byte(sequence)
+            self._first_byte(sequence, self.replica_id)
         for sequence in told.ended:
             # One that was cancelled during the step that ended it is not there any more.
             if self.sequences.pop(sequence.key, None) is not None:  # type: ignore[call-overload]
-                self._ended(sequence)
+                self._ended(sequence, self.replica_id)
         self._is_looking = False
         self._arm()
 

@@ -106,7 +106,7 @@ class SimFleet:
             return
         self._move(replica_id, model, None)
         for request_id in engine.kill() if engine else ():
-            self._outlet.cut(request_id)
+            self._outlet.cut(request_id, replica_id)
         home = self._homes.pop(replica_id, None)
         if home is not None:
             self._inventory.give_back(home[1], self._setups[model].fleet.gpus)

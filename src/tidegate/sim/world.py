@@ -19,11 +19,13 @@ from tidegate.core.dispatch import Dispatcher
 from tidegate.core.effects import (
     CancelUpstream,
     Decision,
+    Hedge,
     Launch,
     PublishRoutes,
     Record,
     Reject,
     Report,
+    RolledBack,
     Send,
     Stop,
 )
@@ -41,7 +43,7 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.fleet import FleetController
-from tidegate.core.types import DEFAULT_FLOW, ModelId, RequestId
+from tidegate.core.types import DEFAULT_FLOW, ModelId, ReplicaId, RequestId
 from tidegate.engine.sequence import Sequence
 from tidegate.sim.engines import Outlet, SimEngine
 from tidegate.sim.faults import FaultKind
@@ -141,6 +143,8 @@ class World:
             journal,
             {
                 Send: self._send,
+                Hedge: self._send,
+                RolledBack: _nothing,
                 Reject: _nothing,
                 CancelUpstream: self._cancel,
                 Report: self._report,
@@ -256,7 +260,7 @@ class World:
 
     # ---- between the gateway and the engines ----
 
-    def _send(self, order: Send) -> None:
+    def _send(self, order: Send | Hedge) -> None:
         row = int(order.request_id)
         trace = self._trace
         sequence = Sequence(
@@ -268,28 +272,28 @@ class World:
         engine = self._engines.get(order.replica_id)
         if engine is None:
             # The table was a moment older than the replica's end.
-            self._dispatch.handle(UpstreamFailed(order.request_id, Failure.REFUSED))
+            self._dispatch.handle(UpstreamFailed(order.request_id, Failure.REFUSED, replica_id=order.replica_id))
             return
         try:
             engine.send(sequence)
         except ValueError:
             self._tally.refused.add(row)
-            self._dispatch.handle(UpstreamEnded(order.request_id, 400))
+            self._dispatch.handle(UpstreamEnded(order.request_id, 400, replica_id=order.replica_id))
 
     def _cancel(self, order: CancelUpstream) -> None:
         engine = self._engines.get(order.replica_id)
         if engine is not None:
             engine.cancel(order.request_id)
 
-    def _first_byte(self, sequence: Sequence) -> None:
+    def _first_byte(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         request_id = cast(RequestId, sequence.key)
         row = int(request_id)
         now_s = self._kernel.now_s
         window = self._windows[self._only_model or self._models[row]]
         window.began(now_s, now_s - self._trace.arrived_s[row])
-        self._dispatch.handle(FirstByte(request_id))
+        self._dispatch.handle(FirstByte(request_id, replica_id))
 
-    def _ended(self, sequence: Sequence) -> None:
+    def _ended(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         request_id = cast(RequestId, sequence.key)
         row = int(request_id)
         now_s = self._kernel.now_s
@@ -305,16 +309,18 @@ class World:
             (now_s - began_s) / (tokens - 1) if tokens > 1 else None,
         )
         self._dispatch.handle(
-            UpstreamEnded(request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens)
+            UpstreamEnded(
+                request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens, replica_id
+            )
         )
 
-    def _cut(self, request_id: RequestId) -> None:
-        self._dispatch.handle(UpstreamFailed(request_id, Failure.CUT))
+    def _cut(self, request_id: RequestId, replica_id: ReplicaId) -> None:
+        self._dispatch.handle(UpstreamFailed(request_id, Failure.CUT, replica_id=replica_id))
 
     def _silent(self, victim: SimEngine) -> None:
         for request_id in list(victim.sequences):
             victim.cancel(request_id)
-            self._dispatch.handle(UpstreamFailed(request_id, Failure.SILENT))
+            self._dispatch.handle(UpstreamFailed(request_id, Failure.SILENT, replica_id=victim.replica_id))
 
     # ---- between the brains ----
 

@@ -22,6 +22,7 @@ from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.dispatch.shift import Shift
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
     ClientGone,
@@ -90,7 +91,11 @@ class Dispatcher:
 
     def on(self, event: DispatchEvent, now_s: float) -> list[DispatchEffect]:
         """Take a fact in, give orders out. The orders are to be carried out in their order."""
-        return self._turns[type(event)](event, now_s)
+        effects = self._turns[type(event)](event, now_s)
+        if self._floor.news:
+            effects = [*effects, *self._floor.news]
+            self._floor.news.clear()
+        return effects
 
     @property
     def open_requests(self) -> int:
@@ -115,7 +120,7 @@ class Dispatcher:
         entry = floor.ledger.open(event, now_s)
         if floor.stop_deadline_s is not None:  # 1
             return floor.turn_away(entry, Outcome.REJECTED_STOPPING, "the gateway is stopping", now_s, 1.0)
-        line = floor.lines.get(event.model)
+        line = floor.lines.get(event.model) or floor.shift(entry)
         if line is None:  # 2
             because = f"the model {event.model!r} is not configured here"
             return floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
@@ -232,6 +237,10 @@ class Dispatcher:
     def _configured(self, event: ModelsConfigured, now_s: float) -> list[DispatchEffect]:
         floor = self._floor
         floor.queues = event.queues
+        known, floor.shifts = floor.shifts, {}
+        for name, shift in event.shifts.items():
+            floor.shifts[name] = known.get(name) or Shift(shift)
+            floor.shifts[name].configure(shift)
         effects: list[DispatchEffect] = []
         for model in [model for model in floor.lines if model not in event.models]:
             for entry in floor.lines[model].queue.in_order():

@@ -12,6 +12,7 @@ from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.queue import Held
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.dispatch.shift import Shift, of_version
 from tidegate.core.effects import (
     CancelUpstream,
     Hedge,
@@ -19,6 +20,7 @@ from tidegate.core.effects import (
     Reject,
     Report,
     Resume,
+    RolledBack,
     Send,
     WakeAt,
 )
@@ -26,7 +28,7 @@ from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import ALL_QUEUES, QueueLimits
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad
 
-DispatchEffect = Send | Hedge | Resume | Reject | CancelUpstream | Report | Record | WakeAt
+DispatchEffect = Send | Hedge | Resume | Reject | CancelUpstream | Report | Record | RolledBack | WakeAt
 
 
 class Floor:
@@ -39,11 +41,14 @@ class Floor:
         self.lines: dict[ModelId, Line] = {}
         self.seats: dict[ReplicaId, Seat] = {}
         self.queues: QueueLimits = ALL_QUEUES
+        self.shifts: dict[ModelId, Shift] = {}
         self.waiting = Held()
         """Over all lines."""
         self.route_version = 0
         self.stop_deadline_s: float | None = None
         self.wake_s: float | None = None
+        self.news: list[RolledBack] = []
+        """Not told yet."""
         self._gateway = gateway
 
     def __repr__(self) -> str:
@@ -172,7 +177,45 @@ class Floor:
             if not answered and entry.flow is not None:
                 line.note_unanswered(entry)
             line.note_end(record, now_s, answered=answered)
+        if entry.shifted_tokens is not None:
+            self._settle_shift(entry, record)
         return record
+
+    # ---- versions ----
+
+    def shift(self, entry: Entry) -> Line | None:
+        """The line of the version that is to answer; None when no such name is shifted."""
+        name = entry.arrived.model
+        shift = self.shifts.get(name)
+        if shift is None:
+            return None
+        lines, arrived = self.lines, entry.arrived
+
+        def can(model: ModelId) -> bool:
+            return model in lines and lines[model].can_serve()
+
+        def matched(model: ModelId) -> float:
+            return lines[model].cached_tokens(of_version(arrived, model))
+
+        model = shift.choose(arrived.session, can, matched)
+        line = lines.get(model)
+        if line is not None:
+            entry.model, entry.arrived = model, of_version(arrived, model)
+            entry.shifted_tokens = entry.tokens + (line.queue.usual_tokens or 0.0)
+            shift.sent(model, entry.shifted_tokens)
+        return line
+
+    def _settle_shift(self, entry: Entry, record: Record) -> None:
+        name = entry.arrived.model
+        shift = self.shifts.get(name)
+        if shift is None or entry.shifted_tokens is None:
+            return
+        served = 0.0 if entry.sent_s is None else float(record.prompt_tokens + (record.output_tokens or 0))
+        if entry.sent_s is None or record.output_tokens is not None:
+            shift.sent(entry.model, served - entry.shifted_tokens)
+        because = shift.ended(entry.model, record.outcome, record.ttft_s)
+        if because is not None:
+            self.news.append(RolledBack(name, entry.model, because))
 
     # ---- the rest ----
 

@@ -49,6 +49,7 @@ class Entry:
         "resumed_tokens",
         "resumes",
         "sent_s",
+        "shifted_tokens",
         "tokens",
         "tried",
     )
@@ -79,6 +80,8 @@ class Entry:
         self.resumed_tokens = 0
         """Tokens of the answer that another replica takes up from; 0: it starts at the beginning."""
         self.resumes = 0
+        self.shifted_tokens: float | None = None
+        """What it counts for in its version's share; None: it was asked for by the model's own name."""
         self.sent_s: float | None = None
         self.first_byte_s: float | None = None
 

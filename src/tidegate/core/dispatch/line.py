@@ -8,12 +8,14 @@ from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Held, Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
+from tidegate.core.dispatch.routing.cost import LeastSeconds
 from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
 from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
 from tidegate.core.effects import Record
+from tidegate.core.events import RequestArrived
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
 from tidegate.core.windows import percentile
@@ -93,6 +95,17 @@ class Line:
         """A settled seat beside the one that works on this entry; None when none is free."""
         found = [s for s in open_seats(self.seats, now_s) if s.replica_id != but and s.ramp is None]
         return self._picker.pick(entry, found, now_s) if found else None
+
+    def can_serve(self) -> bool:
+        """Somebody serves, or can be started, as far as is known."""
+        return self._serves or self.route is None or self.route.can_serve
+
+    def cached_tokens(self, arrived: RequestArrived) -> float:
+        """How much of a prompt some replica has in its cache, as far as the router knows."""
+        if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
+            return 0.0
+        found = self._shared.index.walk(arrived.flow, arrived.prefix, self._picker.insight.bits)
+        return float(found[-1][0] * arrived.block_tokens) if found else 0.0
 
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
