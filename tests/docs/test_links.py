@@ -55,6 +55,8 @@ def is_a_key(dotted):
     """A key of the policy file may begin like a name in the code: ``gateway.port``."""
     top, _, key = dotted.partition(".")
     page = PAGES["docs/policy-file.md"]
+    if f"### `{dotted}`" in page:
+        return True
     return f"### `{top}`" in page and f"| `{key}` |" in section(page, f"### `{top}`")
 
 

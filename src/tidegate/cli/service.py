@@ -79,7 +79,7 @@ class Service:
         self._gateway = Gateway(
             self._dispatch,
             settings.gateway,
-            models=lambda: list(self._settings.models),
+            models=lambda: [*self._settings.models, *self._settings.shifts],
             manners=_manners,
             rewrite=self._rewrite,
             meters=self._meters,
@@ -120,7 +120,7 @@ class Service:
             self._journal.start()
         for warning in self._settings.warnings:
             log.warning("%s", warning)
-        self._dispatch.handle(ModelsConfigured(_dispatch_configs(self._settings)))
+        self._dispatch.handle(_models_configured(self._settings))
         host, port = await self._gateway.start()
         self.url = self._pages.gateway = f"http://{host}:{port}"
         await self._admin.start()
@@ -210,7 +210,7 @@ class Service:
         self._settings = new
         self._fleets.configure(new)
         self._gateway.configure(new.gateway)
-        self._dispatch.handle(ModelsConfigured(_dispatch_configs(new)))
+        self._dispatch.handle(_models_configured(new))
         self._control.handle(_fleet_configured(new))
         log.info("the policy file was changed: %d models are configured", len(new.models))
 
@@ -226,8 +226,9 @@ def _manners(engine: str) -> Manners:
     return ADAPTERS[engine].manners
 
 
-def _dispatch_configs(settings: Settings) -> dict[ModelId, Any]:
-    return {name: model.dispatch for name, model in settings.models.items()}
+def _models_configured(settings: Settings) -> ModelsConfigured:
+    models = {name: model.dispatch for name, model in settings.models.items()}
+    return ModelsConfigured(models, settings.queues, dict(settings.shifts))
 
 
 def _fleet_configured(settings: Settings) -> FleetConfigured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,6 +12,7 @@ from pydantic import BaseModel
 
 from tidegate.adapters.base import EngineSpec
 from tidegate.config import weights
+from tidegate.config.dispatch_keys import ShiftKeys
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
@@ -18,6 +20,7 @@ from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
 from tidegate.core.settings import (
+    ALL_QUEUES,
     DispatchConfig,
     FleetLimits,
     FleetModel,
@@ -27,6 +30,7 @@ from tidegate.core.settings import (
     Scaling,
     ScalingPolicy,
     Thresholds,
+    TrafficShift,
 )
 from tidegate.core.types import FlowId, ModelId
 
@@ -47,6 +51,8 @@ def built(policy: Policy, base: Path) -> Settings:
         journal_dir=journal_dir,
         journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
         gpus=tuple(fleet.gpus),
+        queues=replace(ALL_QUEUES, **_values(policy.gateway.queues)),
+        shifts=MappingProxyType({ModelId(name): _shift(shift) for name, shift in policy.shifts.items()}),
     )
 
 
@@ -63,8 +69,8 @@ def _user_state_dir() -> Path:
 
 
 def _gateway(section: Gateway) -> GatewaySettings:
-    keys = {key.sha256.lower(): Client(FlowId(key.name), key.priority) for key in section.keys}
-    return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys"))
+    keys = {key.sha256.lower(): Client(FlowId(key.name), key.priority, key.weight) for key in section.keys}
+    return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys", "queues"))
 
 
 def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
@@ -83,7 +89,15 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
     parsed = (address(written) for written in model.static or ())
     return ModelSettings(
         model=ModelId(name),
-        dispatch=DispatchConfig(Routing(model.routing), queue, model.max_retries),
+        dispatch=DispatchConfig(
+            Routing(model.routing),
+            queue,
+            model.max_retries,
+            resume=model.resume,
+            prefill_ahead_s=model.prefill_ahead_s,
+            **_values(model.slow_start),
+            **_values(model.hedging),
+        ),
         fleet=fleet,
         spec=_spec(name, model, base) if model.static is None else None,
         static=tuple(where for where in parsed if where is not None),
@@ -91,6 +105,10 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
         memory_bytes=model.memory_bytes,
         stop_grace_s=model.stop_grace_s,
     )
+
+
+def _shift(section: ShiftKeys) -> TrafficShift:
+    return TrafficShift(versions=tuple(section.versions.items()), **_values(section, "versions"))
 
 
 def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:

@@ -7,28 +7,40 @@ from typing import Any
 
 import yaml
 
-from tidegate.config.model_keys import ModelKeys, Queue, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
+from tidegate.config.model_keys import ModelKeys, RestartKeys, ScalingKeys, ThresholdLaw
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import Fleet, Gateway, Journal
-from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
 from tidegate.core.types import Address
 
 
 def render(settings: Settings) -> str:
     """A policy file that loads as these very settings. Hashes of keys and environments are in it."""
-    gateway = {name: getattr(settings.gateway, name) for name in Gateway.model_fields if name != "keys"}
+    gateway = {
+        name: getattr(settings.gateway, name)
+        for name in Gateway.model_fields
+        if name not in ("keys", "queues")
+    }
     keys = [
-        {"sha256": digest, "name": str(client.flow), "priority": client.priority}
+        {
+            "sha256": digest,
+            "name": str(client.flow),
+            "priority": client.priority,
+            "weight": client.weight,
+        }
         for digest, client in settings.gateway.keys.items()
     ]
     fleet = asdict(settings.limits) | {"state_dir": str(settings.state_dir)}
     journal = {"dir": str(settings.journal_dir), "max_bytes": settings.journal_max_bytes}
     whole = {
-        "gateway": _written(Gateway, gateway) | {"keys": keys},
+        "gateway": _written(Gateway, gateway)
+        | {"keys": keys, "queues": _written(Queues, asdict(settings.queues))},
         "fleet": _written(Fleet, fleet) | {"gpus": list(settings.gpus)},
         "journal": OFF if settings.journal_dir is None else _written(Journal, journal),
         "models": {str(name): _model(model) for name, model in settings.models.items()},
+        "shifts": {str(name): _shift(shift) for name, shift in settings.shifts.items()},
     }
     return yaml.safe_dump(whole, sort_keys=False, allow_unicode=True, width=110)
 
@@ -46,9 +58,10 @@ def _written(section: Keys, values: dict[str, Any]) -> dict[str, Any]:
 def _model(model: ModelSettings) -> dict[str, Any]:
     fleet, spec = model.fleet, model.spec
     values: dict[str, Any] = {name: getattr(fleet, name, None) for name in ModelKeys.model_fields}
+    dispatch = asdict(model.dispatch)
+    values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
         "routing": model.dispatch.routing.value,
-        "max_retries": model.dispatch.max_retries,
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
     }
@@ -63,11 +76,17 @@ def _model(model: ModelSettings) -> dict[str, Any]:
             "command": None if spec.command is None else list(spec.command),
         }
     sections = {
-        "queue": _written(Queue, asdict(model.dispatch.queue)),
+        "queue": _written(Queue, dispatch["queue"]),
+        "slow_start": _written(SlowStart, dispatch),
+        "hedging": _written(Hedging, dispatch),
         "scaling": _scaling(fleet.scaling),
         "restarts": _written(RestartKeys, asdict(fleet.restarts)),
     }
     return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections
+
+
+def _shift(shift: TrafficShift) -> dict[str, Any]:
+    return {"versions": dict(shift.versions)} | _written(ShiftKeys, asdict(shift))
 
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:

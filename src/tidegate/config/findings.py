@@ -18,7 +18,7 @@ _EXPECTED = {
     "dict_type": "it must be a mapping",
     "list_type": "it must be a list, such as [a, b]",
 }
-_FILLERS: dict[str | int, str] = {"engine": EMULATED, "sha256": "0" * 64, "name": "?"}
+_FILLERS: dict[str | int, Any] = {"engine": EMULATED, "sha256": "0" * 64, "name": "?", "versions": {}}
 
 
 def check(document: Document) -> tuple[Policy | None, list[Problem], set[KeyPath]]:

@@ -70,6 +70,31 @@ def ratio() -> Kind:
     return Kind("number", "0 to 1", allowed, read, _as_it_is, schema)
 
 
+def number(least: float, most: float) -> Kind:
+    """A number from ``least`` to ``most``."""
+    allowed = f"a number from {least:g} to {most:g}"
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise _must_be(allowed)
+        return float(value)
+
+    schema = {"type": "number", "minimum": least, "maximum": most}
+    return Kind("number", f"{least:g} to {most:g}", allowed, read, _tidy_number, schema)
+
+
+def switch() -> Kind:
+    """Yes or no."""
+    allowed = "true or false"
+
+    def read(value: object) -> bool:
+        if not isinstance(value, bool):
+            raise _must_be(allowed)
+        return value
+
+    return Kind("switch", "`true`, `false`", allowed, read, _as_it_is, {"type": "boolean"})
+
+
 AUTO = "auto"
 
 

@@ -12,13 +12,13 @@ from typing import Annotated
 from pydantic import Field
 
 from tidegate.config import kinds
+from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
 from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
     OWN_ROUTINGS,
     DispatchConfig,
     FleetModel,
-    QueueLimits,
     Restarts,
     Scaling,
     ScalingPolicy,
@@ -28,7 +28,7 @@ from tidegate.core.settings import (
 STOP_GRACE_S = 10.0
 THREADS = 1
 
-_MODEL, _DISPATCH, _QUEUE, _SCALING = FleetModel(engine=""), DispatchConfig(), QueueLimits(), Scaling()
+_MODEL, _DISPATCH, _SCALING = FleetModel(engine=""), DispatchConfig(), Scaling()
 _RESTARTS, _THRESHOLDS = Restarts(), Thresholds()
 _WORD = replace(
     kinds.text("text", r"[^\x00]{0,100000}", "text"),
@@ -47,20 +47,6 @@ _URL = kinds.text(
     r"http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}/?",
     "http://HOST:PORT and nothing more",
 )
-
-
-class Queue(Section):
-    """Bounds of the model's queue; what does not fit is refused at once with 429."""
-
-    max_requests: Annotated[int, kinds.whole(1, 10_000_000)] = Field(
-        default=_QUEUE.max_requests, description="Requests that may wait"
-    )
-    max_tokens: Annotated[int, kinds.whole(1, 1_000_000_000_000)] = Field(
-        default=_QUEUE.max_tokens, description="Their tokens, prompt and output together"
-    )
-    max_bytes: Annotated[int, kinds.size("1KiB", "1024GiB")] = Field(
-        default=_QUEUE.max_bytes, alias="max_size", description="Their bodies"
-    )
 
 
 class ThresholdLaw(Section):
@@ -211,7 +197,18 @@ class ModelKeys(Strict):
         default=_DISPATCH.max_retries,
         description="Further attempts on another replica after a failure before the first byte",
     )
+    resume: Annotated[bool, kinds.switch()] = Field(
+        default=_DISPATCH.resume,
+        description="A stream that breaks off goes on at another replica, from the tokens already passed on",
+    )
+    prefill_ahead_s: Annotated[float, kinds.duration("0s", "1h")] = Field(
+        default=_DISPATCH.prefill_ahead_s,
+        alias="prefill_ahead",
+        description="Prompts that a replica is given beyond those it computes, in its own time; 0s: no limit",
+    )
     queue: Queue = Queue()
+    slow_start: SlowStart = SlowStart()
+    hedging: Hedging = Hedging()
     scaling: ScalingKeys = ScalingKeys()
     restarts: RestartKeys = RestartKeys()
     start_deadline_s: Annotated[float, kinds.duration("1s", "1d")] = Field(

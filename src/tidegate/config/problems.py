@@ -104,4 +104,4 @@ def _is_stray_key_material(path: KeyPath, depth: int) -> bool:
     name = path[depth]
     if path[:2] != ("gateway", "keys") or depth < 2 or isinstance(name, int):
         return False
-    return did_you_mean(name, ("sha256", "name", "priority")) is None
+    return did_you_mean(name, ("sha256", "name", "priority", "weight")) is None

@@ -50,6 +50,7 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
     yield from _devices(policy)
     yield from _shared_addresses(policy)
     yield from _shared_names(policy)
+    yield from _shifts(policy)
     if not policy.models:
         yield Finding(("models",), None, "is missing or empty; a policy needs at least one model")
     for name, model in policy.models.items():
@@ -136,3 +137,16 @@ def _shared_names(policy: Policy) -> Iterator[Finding]:
             if f"{name}:{adapter}" in policy.models:
                 message = f"answers to {name}:{adapter}, which is another model's name"
                 yield Finding(("models", name, "lora", adapter), None, message)
+
+
+def _shifts(policy: Policy) -> Iterator[Finding]:
+    for name, shift in policy.shifts.items():
+        path: KeyPath = ("shifts", name)
+        if name in policy.models:
+            yield Finding(path, None, "is a model's name; clients ask for a name that the versions share")
+        if not any(shift.versions.values()):
+            yield Finding((*path, "versions"), None, "must give at least one model a weight above 0")
+        for version in shift.versions:
+            if version not in policy.models:
+                message = "is not one of the models"
+                yield Finding((*path, "versions", version), None, message, ((*path, "versions"), ("models",)))

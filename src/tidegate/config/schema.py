@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, BeforeValidator, Field
 from pydantic.fields import FieldInfo
 
+from tidegate.config.dispatch_keys import ShiftKeys
 from tidegate.config.kinds import Kind
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.section import MODEL_NAME, Strict
@@ -32,6 +33,9 @@ class Policy(Strict):
     # That there must be one is for the rules to say, so that they can look at the rest of a file without.
     models: dict[Annotated[str, MODEL_NAME], ModelKeys] = Field(
         default={}, description="What clients may ask for, by name"
+    )
+    shifts: dict[Annotated[str, MODEL_NAME], ShiftKeys] = Field(
+        default={}, description="Names behind which several of these models stand"
     )
 
 

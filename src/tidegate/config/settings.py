@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
+from tidegate.core.settings import (
+    ALL_QUEUES,
+    DispatchConfig,
+    FleetLimits,
+    FleetModel,
+    QueueLimits,
+    TrafficShift,
+)
 from tidegate.core.types import Address, FlowId, ModelId
 
 
@@ -17,6 +24,7 @@ class Client:
 
     flow: FlowId
     priority: int = 0
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,5 +88,9 @@ class Settings:
     journal_max_bytes: int
     gpus: tuple[int, ...] = ()
     """Device numbers that may be given to replicas."""
+    queues: QueueLimits = ALL_QUEUES
+    """Bounds of the queues of all models together."""
+    shifts: Mapping[ModelId, TrafficShift] = field(default_factory=dict)
+    """Names behind which several models stand."""
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""

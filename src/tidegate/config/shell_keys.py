@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tidegate.config import kinds
+from tidegate.config.dispatch_keys import Queues
 from tidegate.config.section import MAX_REPLICAS, PATH, Section, Strict
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.settings import FleetLimits
@@ -39,6 +40,9 @@ class Key(Strict):
     )
     priority: Annotated[int, kinds.whole(-100, 100)] = Field(
         default=0, description="Higher is taken from the queue first"
+    )
+    weight: Annotated[float, kinds.number(0.01, 1_000)] = Field(
+        default=1.0, description="Twice the weight, twice the share of tokens while requests wait"
     )
 
 
@@ -122,6 +126,7 @@ class Gateway(Section):
         alias="stop_deadline",
         description="After SIGTERM, how long what is in flight may go on",
     )
+    queues: Queues = Queues()
 
 
 class Fleet(Section):

@@ -211,7 +211,7 @@ KINDS = {
     ),
     "a key as the name of a setting": (
         f"gateway: {{keys: [{{sk-live-1234: a, sha256: {SHA}, name: a}}]}}\n{MODEL}",
-        "line 1: gateway.keys[0].(hidden) is not a known key; known are sha256, name, priority",
+        "line 1: gateway.keys[0].(hidden) is not a known key; known are sha256, name, priority, weight",
     ),
     "keys as a mapping": (
         f"gateway: {{keys: {{sk-live-1234: a}}}}\n{MODEL}",
@@ -331,6 +331,22 @@ KINDS = {
     "thresholds that cross": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: thresholds, thresholds: {min_queue_depth: 200}}}}",
         "line 1: models.m.scaling.thresholds.min_queue_depth is 200; it must be below max_queue_depth, which is 100",
+    ),
+    "a shift under a model's own name": (
+        "models: {m: {engine: vllm, weights: a/b}}\nshifts: {m: {versions: {m: 1}}}",
+        "line 2: shifts.m is a model's name; clients ask for a name that the versions share",
+    ),
+    "a version that is no model": (
+        "models: {m: {engine: vllm, weights: a/b}}\nshifts: {s: {versions: {m: 1, n: 1}}}",
+        "line 2: shifts.s.versions.n is not one of the models",
+    ),
+    "versions without any weight": (
+        "models: {m: {engine: vllm, weights: a/b}}\nshifts: {s: {versions: {m: 0}}}",
+        "line 2: shifts.s.versions must give at least one model a weight above 0",
+    ),
+    "a switch that is a word": (
+        "models: {m: {engine: vllm, weights: a/b, resume: maybe}}",
+        "line 1: models.m.resume is maybe; it must be true or false",
     ),
     "an address for the engine": (
         "models: {m: {engine: vllm, weights: a/b, args: [--port=9000]}}",

@@ -18,6 +18,7 @@ from tidegate.core.settings import (
     Scaling,
     ScalingPolicy,
     Thresholds,
+    TrafficShift,
 )
 from tidegate.core.types import Address
 
@@ -121,6 +122,50 @@ models:
         env={"A": "1", "B": "yes", "C": "no", "D": ""},
     )
     assert (found.memory_bytes, found.gpus_per_replica, found.stop_grace_s) == (24 * 2**30, 2, 3.0)
+
+
+def test_how_requests_wait_and_are_tried_reaches_the_dispatcher(tmp_path):
+    settings = parse(
+        f"""
+gateway:
+  keys: [{{sha256: {SHA}, name: team-a, weight: 2.5}}]
+  queues: {{max_requests: 50, max_size: 1MiB}}
+models:
+  old: &model
+    engine: vllm
+    weights: org/model
+    resume: true
+    prefill_ahead: 500ms
+    queue: {{class_share: 0.5, tenant_share: 0.25, ageing: 5s, aged_share: 0.2,
+            max_wait_busy: 20s, max_wait_starting: 5m}}
+    slow_start: {{span: 1m, tokens: 1000}}
+    hedging: {{ratio: 0.05, after: 2s}}
+  new: *model
+shifts:
+  chat: {{versions: {{old: 95, new: 5}}, max_error_ratio: 0.1, max_ttft: 2s, max_slow_ratio: 0.2, min_samples: 9}}
+""",
+        base=tmp_path,
+    )
+
+    assert settings.gateway.keys[SHA].weight == 2.5
+    assert (settings.queues.max_requests, settings.queues.max_bytes) == (50, 2**20)
+    assert settings.models["new"].dispatch == DispatchConfig(
+        queue=QueueLimits(
+            class_share=0.5,
+            tenant_share=0.25,
+            ageing_s=5.0,
+            aged_share=0.2,
+            max_wait_busy_s=20.0,
+            max_wait_starting_s=300.0,
+        ),
+        slow_start_s=60.0,
+        slow_start_tokens=1000,
+        hedge_ratio=0.05,
+        hedge_after_s=2.0,
+        resume=True,
+        prefill_ahead_s=0.5,
+    )
+    assert settings.shifts["chat"] == TrafficShift((("old", 95.0), ("new", 5.0)), 0.1, 2.0, 0.2, 9)
 
 
 def test_settings_cannot_be_changed():

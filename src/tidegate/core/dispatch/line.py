@@ -228,7 +228,9 @@ class Line:
         for seat in self.seats:
             seat.opening_limit = limit
 
-    def note_answer(self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int | None) -> None:
+    def note_answer(
+        self, entry: Entry, seat: Seat | None, now_s: float, prompt: int, output: int | None
+    ) -> None:
         """A good answer is complete; ``output`` is None when the engine does not say its length."""
         queue = self.queue
         if entry.sent_s is not None:
