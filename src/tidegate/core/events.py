@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import ALL_QUEUES, DispatchConfig, FleetLimits, FleetModel, QueueLimits, TrafficShift
+from tidegate.core.settings import (
+    ALL_QUEUES,
+    DispatchConfig,
+    FleetLimits,
+    FleetModel,
+    QueueLimits,
+    TrafficShift,
+)
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tidegate.core.effects import Record
 from tidegate.core.events import RequestArrived
 from tidegate.core.outcomes import Outcome
-from tidegate.core.types import ModelId, ReplicaId, RequestId
+from tidegate.core.types import ReplicaId, RequestId
 
 if TYPE_CHECKING:
     from tidegate.core.dispatch.flows import Flow
