@@ -28,7 +28,9 @@ def test_a_page_has_one_title_and_lines_that_fit(name):
 
     assert len(re.findall(r"^# ", prose, re.MULTILINE)) == 1
     # A row of a table is one line, however long; so is a link or a picture.
-    long = [line for line in prose.splitlines() if len(line) > 125 and not line.startswith(("|", "<", "[", "!"))]
+    long = [
+        line for line in prose.splitlines() if len(line) > 125 and not line.startswith(("|", "<", "[", "!"))
+    ]
     assert not long
 
 
