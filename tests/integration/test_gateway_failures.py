@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+
 from integration.gateway_world import (
     DONE,
     STREAM_HEAD,
@@ -17,7 +18,6 @@ from integration.gateway_world import (
     whole_stream,
     world,
 )
-
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import UpstreamFailed
