@@ -192,7 +192,8 @@ def _look_up(tree: Any, where: Sequence[float]) -> float:
         return low
     share = (x - keys[right - 1]) / (keys[right] - keys[right - 1])
     high: float = _look_up(branches[right], rest)
-    return low + share * (high - low)
+    between: float = low + share * (high - low)
+    return between
 
 
 def _lengths(attention: _Tree) -> list[int]:

@@ -11,22 +11,41 @@ from __future__ import annotations
 
 from collections import deque
 
+from tidegate.engine.adapters import AdapterSlots
 from tidegate.engine.decoding import Decoding
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import Chunk
 from tidegate.engine.sequence import Limits, Sequence
 
+_NOTHING: tuple[int, ...] = ()
+
+
+class Step:
+    """What one step consists of besides its decoding sequences."""
+
+    __slots__ = ("budget", "chunks", "computed", "load_s")
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        """Tokens that could still be computed in it."""
+        self.chunks: list[Chunk] = []
+        self.computed: list[Sequence] = []
+        """Those whose prompts it completes."""
+        self.load_s = 0.0
+        """Loading adapters, and blocks from the host."""
+
 
 class Scheduler:
-    """Owns the queue, the batch and the blocks."""
+    """Owns the queue, the batch, the blocks and the adapters' slots."""
 
     def __init__(self, limits: Limits, grouping: Grouping | None) -> None:
         for problem in limits.problems():
             raise ValueError(problem)
         self.limits = limits
         self.grouping = grouping
-        self.pool = BlockPool(limits.kv_blocks)
+        self.pool = BlockPool(limits.kv_blocks, limits.host_blocks)
+        self.adapters = AdapterSlots(limits.max_adapters)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}  # in order of admission
         self.partial: Sequence | None = None
@@ -36,28 +55,30 @@ class Scheduler:
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
+        self._lacks_adapters = False  # that is because no slot for an adapter is free
+
+    def queue(self, sequence: Sequence) -> None:
+        """To the end of the queue."""
+        self.waiting.append(sequence)
+        if self._lacks_adapters:
+            self._is_blocked = False  # this one may pass those that wait for an adapter's slot
 
     # ---- what the step is made of ----
 
-    def compose(self, now_s: float) -> tuple[list[Chunk], list[Sequence], int]:
-        """Preempt, continue and admit for one step, and take its blocks.
-
-        Returns the chunks of prompts in it, the sequences whose prompts it completes, and its tokens.
-        """
+    def compose(self, now_s: float) -> Step:
+        """Preempt, continue and admit for one step, and take its blocks."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
         while (grow := decoding.grow_now()) > pool.free:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
-        budget = self._budget - decoding.count
-        chunks: list[Chunk] = []
-        computed: list[Sequence] = []
+        step = Step(self._budget - decoding.count)
         if self.partial:
-            budget -= self._continue(self.partial, budget, chunks, computed)
-        if budget and self.waiting and self.preemptions == before:
-            budget -= self._admit(now_s, budget, chunks, computed)
-        return chunks, computed, self._budget - budget
+            self._continue(self.partial, step)
+        if step.budget and self.waiting and self.preemptions == before:
+            self._admit(now_s, step)
+        return step
 
     def may_admit(self, now_s: float) -> bool:
         """True when the head of the queue is worth a try."""
@@ -82,6 +103,8 @@ class Scheduler:
             self.decoding.leave(sequence)
         if self.partial is sequence:
             self.partial = None
+        if sequence.adapter is not None:
+            self.adapters.leave(sequence.adapter)
         del self.running[sequence]
         self._is_blocked = False
         self._free_blocks(sequence, tokens)
@@ -96,67 +119,89 @@ class Scheduler:
 
     # ---- prompts ----
 
-    def _continue(
-        self, sequence: Sequence, budget: int, chunks: list[Chunk], computed: list[Sequence]
-    ) -> int:
-        """The next chunk of the half-computed prompt. Returns its tokens; 0 when it had to go instead."""
+    def _continue(self, sequence: Sequence, step: Step) -> None:
+        """The next chunk of the half-computed prompt; when there is no room, it has to go."""
         new = sequence.prompt_tokens + sequence.generated - sequence.computed
-        if new > budget:
-            new = budget
+        if new > step.budget:
+            new = step.budget
         blocks = self._blocks_for(sequence.computed, new)
         if blocks > self.pool.free:
             self._preempt(sequence)
-            return 0
-        self._compute(sequence, new, blocks, chunks, computed)
-        return new
+        else:
+            self._compute(sequence, new, blocks, step)
 
-    def _admit(self, now_s: float, budget: int, chunks: list[Chunk], computed: list[Sequence]) -> int:
-        """Take from the queue what fits. Returns the tokens of the budget that were used."""
-        left, pool = budget, self.pool
-        while left and self.may_admit(now_s):
-            sequence = self.waiting[0]
-            tokens = sequence.prompt_tokens + sequence.generated
-            shared = self._cached_blocks(sequence, tokens) if sequence.block_hashes else ()
-            cached = len(shared) * self._block
-            new = min(left, tokens - cached)
-            blocks = self._blocks_for(cached, new)
-            must_fit = blocks
-            if self.limits.reserve_prompt and new < tokens - cached:
-                must_fit = self._blocks_for(cached, tokens - cached)
-            if must_fit + (pool.idle(shared) if shared else 0) > pool.free:
+    def _admit(self, now_s: float, step: Step) -> None:
+        """Take from the queue what fits; pass by those whose adapter has no slot."""
+        waiting, passed = self.waiting, []
+        while step.budget and self.may_admit(now_s):
+            sequence = waiting[0]
+            if sequence.adapter is not None and not self.adapters.fits(sequence.adapter):
+                passed.append(waiting.popleft())
+            elif not self._admit_one(sequence, now_s, step):
                 self._is_blocked = True
-                break
-            self.waiting.popleft()
-            self._enter(sequence, shared, now_s)
-            self._compute(sequence, new, blocks, chunks, computed)
-            left -= new
-        return budget - left
+        if passed:
+            self._lacks_adapters = self._is_blocked = not waiting
+            waiting.extendleft(reversed(passed))
 
-    def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[int, ...]:
-        """Names of the leading cached blocks. The last token is always computed: it gives the next one."""
-        if not self.limits.prefix_caching:
-            return ()
-        names = sequence.block_hashes[: (tokens - 1) // self._block]
-        return names[: self.pool.hits(names)]
-
-    def _enter(self, sequence: Sequence, shared: tuple[int, ...], now_s: float) -> None:
-        self.pool.share(shared)
-        sequence.held = list(shared)
-        sequence.computed = len(shared) * self._block
+    def _admit_one(self, sequence: Sequence, now_s: float, step: Step) -> bool:
+        """Let the head of the queue in with its first chunk; False when its blocks are not free."""
+        pool, block = self.pool, self._block
+        tokens = sequence.prompt_tokens + sequence.generated
+        shared = fetched = _NOTHING
+        if sequence.block_hashes and self.limits.prefix_caching:
+            shared, fetched = self._cached_blocks(sequence, tokens)
+        cached = len(shared) * block
+        held = cached + len(fetched) * block
+        new = min(step.budget, tokens - held)
+        blocks = self._blocks_for(held, new)
+        must_fit = self._blocks_for(held, tokens - held) if self.limits.reserve_prompt else blocks
+        if shared or fetched:
+            must_fit += pool.idle(shared) + len(fetched)
+        if must_fit > pool.free:
+            return False
+        self.waiting.popleft()
+        self._enter(sequence, now_s, step)
+        if shared or fetched:
+            self._reuse(sequence, shared, fetched, step)
         if sequence.scheduled_s is None:
             sequence.scheduled_s = now_s
             sequence.cached_tokens = sequence.computed
+        self._compute(sequence, new, blocks, step)
+        return True
+
+    def _enter(self, sequence: Sequence, now_s: float, step: Step) -> None:
+        sequence.computed = 0
         self.running[sequence] = None
+        if sequence.adapter is not None and self.adapters.enter(sequence.adapter):
+            step.load_s += self.limits.adapter_load_s
         if self.grouping:
             self.grouping.admitted()
 
-    def _compute(
-        self, sequence: Sequence, new: int, blocks: int, chunks: list[Chunk], computed: list[Sequence]
+    def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Names of the leading blocks that are on the GPU, and of those after them that are on the host.
+
+        The last token is always computed: it gives the next one.
+        """
+        names = sequence.block_hashes[: (tokens - 1) // self._block]
+        hits = self.pool.hits(names)
+        return names[:hits], names[hits : hits + self.pool.host_hits(names[hits:])]
+
+    def _reuse(
+        self, sequence: Sequence, shared: tuple[int, ...], fetched: tuple[int, ...], step: Step
     ) -> None:
+        pool = self.pool
+        pool.share(shared)
+        pool.take(len(fetched))
+        sequence.held = [*shared, *(name for name in fetched if pool.name(name))]
+        sequence.computed = (len(shared) + len(fetched)) * self._block
+        step.load_s += len(fetched) * self.limits.host_block_load_s
+
+    def _compute(self, sequence: Sequence, new: int, blocks: int, step: Step) -> None:
         """Put a chunk of a prompt into this step."""
         cached = sequence.computed
         self.pool.take(blocks)
-        chunks.append((new, cached))
+        step.chunks.append((new, cached))
+        step.budget -= new
         sequence.computed = cached + new
         if sequence.block_hashes and self.limits.prefix_caching:
             full = min(sequence.computed, sequence.prompt_tokens) // self._block
@@ -166,7 +211,7 @@ class Scheduler:
             self.partial = sequence
         else:
             self.partial = None
-            computed.append(sequence)
+            step.computed.append(sequence)
 
     def _blocks_for(self, held_tokens: int, new_tokens: int) -> int:
         return -(-(held_tokens + new_tokens) // self._block) + -held_tokens // self._block
