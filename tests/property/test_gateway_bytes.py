@@ -13,12 +13,13 @@ from tidegate.core.types import Address, ModelId, ReplicaId, RequestId, Route
 from tidegate.gateway import gate
 from tidegate.gateway.body import read_json
 from tidegate.gateway.call import Call
-from tidegate.gateway.client import ClientConnection, Ticket
+from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.framing import ChunkFlow, Malformed, RechunkFlow, chunk, dechunk
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import RELAYS
 from tidegate.gateway.upstream import UpstreamConnection
+from tidegate.gateway.visit import Ticket
 
 CHAT = RELAYS["/v1/chat/completions"]
 

@@ -24,6 +24,7 @@ CLIENTS_EVERY = 4
 """Clients' times are in seconds and there may be 10,000 of them (2 ms): every fourth sweep will do."""
 
 BACKLOG = 4096
+CLOSE_S = 1.0
 CLOSED_WITHIN_S = 1.0
 """A connection that never reports its end must not keep the process from ending."""
 
