@@ -34,6 +34,12 @@ def test_a_page_has_one_title_and_lines_that_fit(name):
     assert not long
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/pictures").glob("*.png")), ids=lambda path: path.name)
+def test_a_picture_is_small_and_shown(path):
+    assert path.stat().st_size < 300_000
+    assert any(f"pictures/{path.name})" in page for page in PAGES.values())
+
+
 def test_every_page_can_be_reached_from_the_readme():
     reached, todo = set(), ["README.md"]
     while todo:
