@@ -147,7 +147,9 @@ class Service:
 
     async def _drain(self) -> None:
         deadline_s = self._settings.gateway.stop_deadline_s
-        log.info("stopping: %d requests are open, %.0f s to end them", self._dispatch.open_requests, deadline_s)
+        log.info(
+            "stopping: %d requests are open, %.0f s to end them", self._dispatch.open_requests, deadline_s
+        )
         self._gateway.begin_stop()
         self._dispatch.handle(StopBegun(self._clock.now_s() + deadline_s))
         with contextlib.suppress(TimeoutError):
