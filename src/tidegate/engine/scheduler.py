@@ -22,18 +22,26 @@ _NOTHING: tuple[int, ...] = ()
 
 
 class Step:
-    """What one step consists of besides its decoding sequences."""
+    """What one step consists of besides its decoding sequences. There is one, used again and again."""
 
     __slots__ = ("budget", "chunks", "computed", "load_s")
 
-    def __init__(self, budget: int) -> None:
-        self.budget = budget
+    def __init__(self) -> None:
+        self.budget = 0
         """Tokens that could still be computed in it."""
         self.chunks: list[Chunk] = []
         self.computed: list[Sequence] = []
         """Those whose prompts it completes."""
         self.load_s = 0.0
         """Loading adapters, and blocks from the host."""
+
+    def begin(self, budget: int) -> None:
+        """Empty it for the next step."""
+        self.budget = budget
+        self.load_s = 0.0
+        if self.chunks:
+            self.chunks.clear()
+            self.computed.clear()
 
 
 class Scheduler:
@@ -52,6 +60,7 @@ class Scheduler:
         """The last of the running, while its prompt is not computed."""
         self.decoding = Decoding(limits.block_tokens)
         self.preemptions = 0
+        self._step = Step()
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
@@ -66,14 +75,15 @@ class Scheduler:
     # ---- what the step is made of ----
 
     def compose(self, now_s: float) -> Step:
-        """Preempt, continue and admit for one step, and take its blocks."""
+        """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
         while (grow := decoding.grow_now()) > pool.free:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
-        step = Step(self._budget - decoding.count)
+        step = self._step
+        step.begin(self._budget - decoding.count)
         if self.partial:
             self._continue(self.partial, step)
         if step.budget and self.waiting and self.preemptions == before:
@@ -150,17 +160,18 @@ class Scheduler:
         shared = fetched = _NOTHING
         if sequence.block_hashes and self.limits.prefix_caching:
             shared, fetched = self._cached_blocks(sequence, tokens)
-        cached = len(shared) * block
-        held = cached + len(fetched) * block
+        held = (len(shared) + len(fetched)) * block
         new = min(step.budget, tokens - held)
         blocks = self._blocks_for(held, new)
-        must_fit = self._blocks_for(held, tokens - held) if self.limits.reserve_prompt else blocks
+        must_fit = blocks
+        if self.limits.reserve_prompt and new < tokens - held:
+            must_fit = self._blocks_for(held, tokens - held)
         if shared or fetched:
             must_fit += pool.idle(shared) + len(fetched)
         if must_fit > pool.free:
             return False
         self.waiting.popleft()
-        self._enter(sequence, now_s, step)
+        self._enter(sequence, step)
         if shared or fetched:
             self._reuse(sequence, shared, fetched, step)
         if sequence.scheduled_s is None:
@@ -169,7 +180,7 @@ class Scheduler:
         self._compute(sequence, new, blocks, step)
         return True
 
-    def _enter(self, sequence: Sequence, now_s: float, step: Step) -> None:
+    def _enter(self, sequence: Sequence, step: Step) -> None:
         sequence.computed = 0
         self.running[sequence] = None
         if sequence.adapter is not None and self.adapters.enter(sequence.adapter):
