@@ -85,14 +85,13 @@ class Plan:
         serving = sum(replica.state is State.SERVING for replica in replicas)
         self._basis = _Basis(demand, proposal, grant, live, serving)
         self._before, self.desired = self.desired, grant.desired
-        decision = self.decision()
-        assert decision is not None
-        saying = (decision.desired, decision.held_by, proposal.asked if decision.held_by else -1)
-        is_news = decision.held_by is not None and saying != self._said
+        held_by = grant.held_by or proposal.held_by
+        saying = (self.desired, held_by, proposal.asked if held_by else -1)
+        is_news = held_by is not None and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
-        return decision
+        return self.decision()
 
     def decision(self) -> Decision | None:
         """The number in force and what it was decided on; None before the first turn."""
