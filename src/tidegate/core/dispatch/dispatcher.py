@@ -141,7 +141,7 @@ class Dispatcher:
             return []
         if entry.first_byte_s is None:
             entry.first_byte_s = now_s
-        seat = self._leave_seat(entry)
+        seat = self._seats.get(entry.replica_id) if entry.replica_id else None
         if seat is not None:
             seat.answered()
         record = self._close(entry, Outcome.COMPLETED, now_s, event.prompt_tokens, event.output_tokens)
@@ -344,10 +344,10 @@ class Dispatcher:
     ) -> Record:
         """The one way out of the ledger: queue place and slot are given back here."""
         line = self._lines.get(entry.arrived.model)
-        if line is not None:
-            line.queue.leave(entry)
         if entry.phase is not Phase.QUEUED:
             self._leave_seat(entry)
+        elif line is not None:
+            line.queue.leave(entry)
         self._ledger.end(entry)
         record = entry.close(outcome, now_s, prompt_tokens, output_tokens)
         if line is not None:

@@ -74,7 +74,9 @@ class Line:
 
     def note_load(self) -> None:
         """Keep the largest concurrency since the report before."""
-        load = len(self.queue) + self.in_flight
+        load = len(self.queue)
+        for seat in self.seats:  # a plain loop: this is done for every arrival
+            load += len(seat.in_flight)
         if load > self._peak:
             self._peak = load
 
