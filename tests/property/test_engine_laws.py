@@ -23,7 +23,7 @@ arrivals = st.lists(
     max_size=40,
 )
 limits = st.builds(
-    lambda sequences, extra, blocks, block, caching, reserve, adapters, host: Limits(
+    lambda sequences, extra, blocks, block, caching, reserve, adapters, host, ahead: Limits(
         max_sequences=sequences,
         max_step_tokens=sequences + extra,
         kv_blocks=blocks + 420 // block + 1,
@@ -33,6 +33,7 @@ limits = st.builds(
         max_adapters=adapters,
         host_blocks=host,
         host_block_load_s=0.001,
+        async_scheduling=ahead,
     ),
     st.integers(1, 12),
     st.integers(1, 200),
@@ -42,6 +43,7 @@ limits = st.builds(
     st.booleans(),
     st.integers(1, 3),
     st.sampled_from([0, 5, 50]),
+    st.booleans(),
 )
 
 

@@ -54,6 +54,8 @@ class Engine:
         if self.now_s < now_s:
             self.now_s = now_s  # it was idle
         sequence.queued_s = now_s
+        if self.limits.async_scheduling:
+            sequence.seen_step = self._decoding.steps + (self.now_s > now_s)
         self._scheduler.queue(sequence)
 
     def abort(self, sequence: Sequence) -> None:
@@ -220,7 +222,7 @@ class Engine:
     def _finish(self, sequence: Sequence) -> None:
         sequence.finished_s = self.now_s
         self._ended.append(sequence)
-        self._scheduler.leave(sequence)
+        self._scheduler.finish(sequence)
 
     def _tell(self) -> Progress:
         told = Progress(self._started, self._ended)

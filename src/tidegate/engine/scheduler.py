@@ -5,6 +5,10 @@ one prompt that is half computed, then to waiting sequences, first come first se
 blocks are free. When a decoding sequence needs a block and none is free, the sequence admitted last is
 preempted: its blocks are freed, it goes to the head of the queue, and its prompt and answer so far are
 computed again.
+
+With asynchronous scheduling a step is composed while the one before it runs. The slots and blocks of
+those who end in that one, and those who arrive during it, are then *late*: they count a step later,
+unless nothing runs any more. (vLLM computes one token in vain for each that has ended; left out here.)
 """
 
 from __future__ import annotations
@@ -64,6 +68,9 @@ class Scheduler:
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
+        self._late_step = -1  # steps begun when the late ones ended
+        self._late_slots = 0
+        self._late_blocks = 0
         self._lacks_adapters = False  # that is because no slot for an adapter is free
 
     def queue(self, sequence: Sequence) -> None:
@@ -78,7 +85,7 @@ class Scheduler:
         """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
-        while (grow := decoding.grow_now()) > pool.free:
+        while (grow := decoding.grow_now()) > pool.free - self._late()[1]:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
@@ -96,15 +103,31 @@ class Scheduler:
             return False
         if self.grouping:
             return self.grouping.room(self.waiting, len(self.running), now_s) > 0
-        return len(self.running) < self.limits.max_sequences
+        room = self.limits.max_sequences - len(self.running)
+        if self.limits.async_scheduling and self.running:
+            return self.waiting[0].seen_step <= self.decoding.steps and room > self._late()[0]
+        return room > 0
 
     def steps_alike(self) -> int:
         """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does."""
-        return self.decoding.steps_within(self.pool.free, self.decoding.steps_to_end())
+        steps = self.decoding.steps_to_end()
+        slots, blocks = self._late()
+        if slots or (self.waiting and self.waiting[0].seen_step > self.decoding.steps):
+            steps = 1
+        return self.decoding.steps_within(self.pool.free - blocks, steps)
 
     def tokens_cached(self, sequence: Sequence) -> int:
         """Tokens of a running sequence in the KV cache."""
         return sequence.computed if sequence.finish_step < 0 else self.decoding.cached(sequence)
+
+    def finish(self, sequence: Sequence) -> None:
+        """Out of the batch, for it has all its tokens."""
+        free = self.pool.free
+        self.leave(sequence)
+        if self.limits.async_scheduling:
+            slots, blocks = self._late()
+            self._late_step = self.decoding.steps
+            self._late_slots, self._late_blocks = slots + 1, blocks + self.pool.free - free
 
     def leave(self, sequence: Sequence) -> None:
         """Out of the batch, with its blocks."""
@@ -127,6 +150,12 @@ class Scheduler:
             self.waiting.remove(sequence)
             self._is_blocked = False
 
+    def _late(self) -> tuple[int, int]:
+        """Slots and blocks that came free too late for the next step."""
+        if self._late_step != self.decoding.steps or not self.running:
+            return 0, 0
+        return self._late_slots, self._late_blocks
+
     # ---- prompts ----
 
     def _continue(self, sequence: Sequence, step: Step) -> None:
@@ -135,7 +164,7 @@ class Scheduler:
         if new > step.budget:
             new = step.budget
         blocks = self._blocks_for(sequence.computed, new)
-        if blocks > self.pool.free:
+        if blocks > self.pool.free - self._late()[1]:
             self._preempt(sequence)
         else:
             self._compute(sequence, new, blocks, step)
@@ -148,7 +177,8 @@ class Scheduler:
             if sequence.adapter is not None and not self.adapters.fits(sequence.adapter):
                 passed.append(waiting.popleft())
             elif not self._admit_one(sequence, now_s, step):
-                self._is_blocked = True
+                self._is_blocked = not self._late()[1]  # late blocks may be enough in the next step
+                break
         if passed:
             self._lacks_adapters = self._is_blocked = not waiting
             waiting.extendleft(reversed(passed))
@@ -168,7 +198,7 @@ class Scheduler:
             must_fit = self._blocks_for(held, tokens - held)
         if shared or fetched:
             must_fit += pool.idle(shared) + len(fetched)
-        if must_fit > pool.free:
+        if must_fit > pool.free - self._late()[1]:
             return False
         self.waiting.popleft()
         self._enter(sequence, step)

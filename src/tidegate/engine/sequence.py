@@ -28,6 +28,10 @@ class Limits:
     reserve_prompt: bool = True
     """Admit a prompt only when all of it fits, not just its first chunk [scheduler_reserve_full_isl]."""
 
+    async_scheduling: bool = False
+    """Compose each step while the one before it runs: who arrives or ends in that one counts a step later
+    [async_scheduling, vLLM's default since 2025]."""
+
     max_adapters: int = 8
     """Different LoRA adapters in one step [max_loras]."""
 
@@ -80,6 +84,7 @@ class Sequence:
         "prompt_tokens",
         "queued_s",
         "scheduled_s",
+        "seen_step",
     )
 
     def __init__(
@@ -111,6 +116,7 @@ class Sequence:
         """Prompt tokens found in the prefix cache when it was first admitted."""
         self.preemptions = 0
         # The engine's own bookkeeping.
+        self.seen_step = 0  # while waiting: steps that must have begun before it is seen
         self.generated = 0  # while waiting or prefilling: tokens that came out before a preemption
         self.computed = 0  # while prefilling: tokens in the KV cache
         self.held: list[int] = []  # hashes of cached blocks that it uses
