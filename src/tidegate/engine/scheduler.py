@@ -68,6 +68,7 @@ class Scheduler:
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
+        self._is_ahead = limits.async_scheduling
         self._late_step = -1  # steps begun when the late ones ended
         self._late_slots = 0
         self._late_blocks = 0
@@ -85,7 +86,8 @@ class Scheduler:
         """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
-        while (grow := decoding.grow_now()) > pool.free - self._late()[1]:
+        late_blocks = self._late()[1] if self._is_ahead else 0
+        while (grow := decoding.grow_now()) > pool.free - late_blocks:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
@@ -104,13 +106,15 @@ class Scheduler:
         if self.grouping:
             return self.grouping.room(self.waiting, len(self.running), now_s) > 0
         room = self.limits.max_sequences - len(self.running)
-        if self.limits.async_scheduling and self.running:
+        if self._is_ahead and self.running:
             return self.waiting[0].seen_step <= self.decoding.steps and room > self._late()[0]
         return room > 0
 
     def steps_alike(self) -> int:
         """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does."""
         steps = self.decoding.steps_to_end()
+        if not self._is_ahead:
+            return self.decoding.steps_within(self.pool.free, steps)
         slots, blocks = self._late()
         if slots or (self.waiting and self.waiting[0].seen_step > self.decoding.steps):
             steps = 1
@@ -124,7 +128,7 @@ class Scheduler:
         """Out of the batch, for it has all its tokens."""
         free = self.pool.free
         self.leave(sequence)
-        if self.limits.async_scheduling:
+        if self._is_ahead:
             slots, blocks = self._late()
             self._late_step = self.decoding.steps
             self._late_slots, self._late_blocks = slots + 1, blocks + self.pool.free - free
@@ -198,7 +202,7 @@ class Scheduler:
             must_fit = self._blocks_for(held, tokens - held)
         if shared or fetched:
             must_fit += pool.idle(shared) + len(fetched)
-        if must_fit > pool.free - self._late()[1]:
+        if must_fit > pool.free - (self._late()[1] if self._is_ahead else 0):
             return False
         self.waiting.popleft()
         self._enter(sequence, step)
