@@ -82,7 +82,7 @@ def chart_of(run: Run, policy: str, slots: int = SLOTS) -> Chart:
         marks=[
             Mark(at_s, decision.model, decision.before, decision.desired, decision.because, decision.held_by)
             for at_s, decision in run.decisions
-            if decision.desired != decision.before
+            if decision.desired != decision.before and at_s > 0  # at 0 it says what it began with
         ],
     )
 

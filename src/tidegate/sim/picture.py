@@ -23,7 +23,7 @@ KEPT, LATE, QUEUED, RUNNING, BAND, MEDIAN, SLO = (
     "#b3261e",
 )
 PANEL_INCHES = (11.0, 2.0)
-STYLE = {
+STYLE: Any = {
     "font.size": 9,
     "axes.edgecolor": GRID,
     "axes.labelcolor": INK,

@@ -19,32 +19,47 @@ from tidegate.sim.kernel import Kernel
 from tidegate.sim.scenario import Scenario
 
 
-class LatencyWindow:
-    """Times of one model's requests within the last ``span_s``."""
+class Samples:
+    """Values of the last ``span_s``."""
 
-    __slots__ = ("_e2e", "_span_s", "_tpot", "_ttft")
+    __slots__ = ("_at_s", "_span_s", "_values")
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
-        self._ttft: deque[tuple[float, float]] = deque()
-        self._e2e: deque[tuple[float, float]] = deque()
-        self._tpot: deque[tuple[float, float]] = deque()
+        self._at_s: deque[float] = deque()
+        self._values: deque[float] = deque()
 
-    def began(self, now_s: float, ttft_s: float) -> None:
-        """A first token has come."""
-        self._ttft.append((now_s, ttft_s))
+    def __repr__(self) -> str:
+        return f"<Samples {len(self._values)}>"
 
-    def ended(self, now_s: float, e2e_s: float, tpot_s: float | None) -> None:
-        """An answer is complete; no TPOT for an answer of one token."""
-        self._e2e.append((now_s, e2e_s))
-        if tpot_s is not None:
-            self._tpot.append((now_s, tpot_s))
+    def add(self, now_s: float, value: float) -> None:
+        """Keep a value."""
+        self._at_s.append(now_s)
+        self._values.append(value)
+
+    def ordered(self, now_s: float) -> list[float]:
+        """Those of the span that ends now, smallest first."""
+        at_s, from_s = self._at_s, now_s - self._span_s
+        while at_s and at_s[0] <= from_s:
+            at_s.popleft()
+            self._values.popleft()
+        return sorted(self._values)
+
+
+class LatencyWindow:
+    """Times of one model's requests within the last ``span_s``."""
+
+    __slots__ = ("e2e_s", "tpot_s", "ttft_s")
+
+    def __init__(self, span_s: float) -> None:
+        self.ttft_s = Samples(span_s)
+        """Added when a first token comes; the others when an answer is complete."""
+        self.e2e_s = Samples(span_s)
+        self.tpot_s = Samples(span_s)
 
     def summary(self, now_s: float) -> LatencySummary:
         """Percentiles over the span that ends now."""
-        ttft_s, e2e_s, tpot_s = (
-            self._within(samples, now_s) for samples in (self._ttft, self._e2e, self._tpot)
-        )
+        ttft_s, e2e_s = self.ttft_s.ordered(now_s), self.e2e_s.ordered(now_s)
         return LatencySummary(
             samples=len(e2e_s),
             ttft_p50_s=percentile(ttft_s, 0.50),
@@ -52,13 +67,8 @@ class LatencyWindow:
             e2e_p50_s=percentile(e2e_s, 0.50),
             e2e_p95_s=percentile(e2e_s, 0.95),
             ttft_p90_s=percentile(ttft_s, 0.90),
-            tpot_p90_s=percentile(tpot_s, 0.90),
+            tpot_p90_s=percentile(self.tpot_s.ordered(now_s), 0.90),
         )
-
-    def _within(self, samples: deque[tuple[float, float]], now_s: float) -> list[float]:
-        while samples and samples[0][0] <= now_s - self._span_s:
-            samples.popleft()
-        return sorted(value for _, value in samples)
 
 
 class Scraper:

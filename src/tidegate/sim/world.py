@@ -268,7 +268,7 @@ class World:
         row = int(request_id)
         now_s = self._kernel.now_s
         window = self._windows[self._only_model or self._models[row]]
-        window.began(now_s, now_s - self._trace.arrived_s[row])
+        window.ttft_s.add(now_s, now_s - self._trace.arrived_s[row])
         self._dispatch.handle(FirstByte(request_id))
 
     def _ended(self, sequence: Sequence) -> None:
@@ -281,11 +281,9 @@ class World:
         began_s = sequence.first_token_s
         assert began_s is not None
         window = self._windows[self._only_model or self._models[row]]
-        window.ended(
-            now_s,
-            now_s - self._trace.arrived_s[row],
-            (now_s - began_s) / (tokens - 1) if tokens > 1 else None,
-        )
+        window.e2e_s.add(now_s, now_s - self._trace.arrived_s[row])
+        if tokens > 1:
+            window.tpot_s.add(now_s, (now_s - began_s) / (tokens - 1))
         self._dispatch.handle(
             UpstreamEnded(request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens)
         )
