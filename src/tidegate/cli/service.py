@@ -208,7 +208,8 @@ class Service:
             return
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
         for key in differences(self._settings, new):
-            log.warning("%s has changed and takes effect with the next start", key)
+            whose = "a replica" if key.startswith("models.") else "Tidegate"
+            log.warning("%s has changed; it holds from the next start of %s on", key, whose)
         self._settings = new
         self._fleets.configure(new)
         self._gateway.configure(new.gateway)

@@ -6,7 +6,7 @@ A replica is *requested*, gets its machine (*procuring*), its files (*pulling*),
 processes are gone, or *sleeping* while its weights stay in host memory. *stopped* and *failed* end.
 
 Not every backend sees every stage: a local process goes from *requested* straight to *starting*,
-so a stage may be skipped but never returned to. ``docs/lifecycle.md`` is drawn from this table:
+so a stage may be skipped but never returned to. ``docs/lifecycle.mmd`` is drawn from this table:
 ``python -m tidegate.core.lifecycle`` prints it.
 """
 

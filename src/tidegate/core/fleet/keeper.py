@@ -52,8 +52,9 @@ class Keeper:
         return plan.spec if plan else replica.spec
 
     def slots_of(self, replica: Replica) -> int:
-        """Requests it takes at once while it serves."""
-        return self.spec_of(replica).slots
+        """Requests it takes at once while it serves: the batch size that its engine was started with,
+        whatever its model's settings say by now."""
+        return replica.spec.slots
 
     # ---- what was seen ----
 

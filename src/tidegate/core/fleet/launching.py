@@ -51,14 +51,14 @@ class Launching:
         if plan.spec.scaling.max_replicas == 0:
             return Block("max_replicas", "its max_replicas is 0", None)
         cap = self._room.refuses(plan.size, starts=True)
-        if cap is None or (cap != "starts_per_hour" and self._is_leaving):
+        if cap is None or (cap != "fleet.max_starts_per_hour" and self._is_leaving):
             return None
         return Block(cap, *self._explain(cap))
 
     def _explain(self, cap: str) -> tuple[str, float | None]:
         limits = self._limits
         match cap:
-            case "starts_per_hour":
+            case "fleet.max_starts_per_hour":
                 allowed = limits.max_starts_per_hour
                 free_at_s = self._budget.free_at_s(allowed, self._now_s)
                 return f"all {allowed} starts allowed in an hour are used", free_at_s

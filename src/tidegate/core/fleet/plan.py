@@ -61,7 +61,8 @@ class Plan:
         serving = [replica for replica in replicas if replica.state is State.SERVING]
         ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
         coming_up = sum(replica.is_coming_up for replica in replicas)
-        standing = Standing(coming_up, len(serving), min(ready_s, default=None))
+        slots = sum(replica.spec.slots for replica in serving)
+        standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
 
     def wish(self, proposal: Proposal, replicas: list[Replica], now_s: float) -> Wish:

@@ -78,8 +78,8 @@ class Room:
             limits.max_cost_per_h is not None
             and self._cost_per_h + size.price_per_h > limits.max_cost_per_h + 1e-5
         ):
-            return "fleet.max_cost_per_h"
-        return "starts_per_hour" if starts and self._starts_left <= 0 else None
+            return "fleet.max_cost"
+        return "fleet.max_starts_per_hour" if starts and self._starts_left <= 0 else None
 
     def take(self, size: Size, *, starts: bool) -> str | None:
         """Take the room for one more; the cap that forbids it, or None when it was taken."""

@@ -55,8 +55,15 @@ class Situation:
     live: int = 0
     """Replicas that serve or come up."""
     serving: int = 0
+    serving_slots: int = 0
+    """Requests that those which serve take at once, all together."""
     may_shrink: bool = True
     """False until a full window of data has been seen, and whenever data is missing."""
+
+    @property
+    def slot_usage_ratio(self) -> float | None:
+        """Requests in flight for each slot that serves; None while none does."""
+        return self.demand.in_flight / self.serving_slots if self.serving_slots else None
 
     @property
     def is_complete(self) -> bool:
