@@ -126,5 +126,5 @@ def test_a_file_that_is_no_journal_says_which_line(tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"hello": 1}\n')
 
-    with pytest.raises(JournalError, match="other.jsonl:1 is not a line of a journal"):
+    with pytest.raises(JournalError, match=r"other\.jsonl:1 is not a line of a journal"):
         replay(journal_files(other))

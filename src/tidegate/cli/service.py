@@ -204,7 +204,7 @@ class Service:
         try:
             new = load(self._policy)
         except (PolicyError, OSError) as error:
-            log.error("the policy file was changed and is not usable; nothing changes:\n%s", error)
+            log.warning("the policy file was changed and is not usable; nothing changes:\n%s", error)
             return
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
         for key in differences(self._settings, new):
