@@ -14,7 +14,7 @@ from system.stories.disconnects import disconnects
 from system.stories.errors import errors
 from system.stories.first_request import first_request
 from system.stories.growth import growth
-from system.stories.replica_kills import replica_kills
+from system.stories.replica_kills import engine_manners, replica_kills
 from system.stories.restarts import restarts
 from system.stories.stopping import stopping
 
@@ -38,6 +38,8 @@ class Story:
     small: int
     full: int
     kills_the_product: bool = False
+    is_quick: bool = True
+    """Fit for ``make test`` at its small size."""
 
     def size(self, scale: float) -> int:
         """Between small and full; the small size at least."""
@@ -68,6 +70,13 @@ STORIES: dict[str, Story] = {
         lambda world, kills: replica_kills(world.folder, world.weights, kills, world.dice),
         small=3,
         full=20,
+    ),
+    "engine-manners": Story(
+        "SIGTERM of replicas under load, by somebody else",
+        lambda world, kills: engine_manners(world.folder, world.weights, kills, world.dice),
+        small=1,
+        full=5,
+        is_quick=False,
     ),
     "restarts": Story(
         "kill -9 of Tidegate",

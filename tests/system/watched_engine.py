@@ -1,7 +1,7 @@
 """The emulated engine with a notebook: ``python watched_engine.py --notes FOLDER [--metrics-lag S] EMULATOR-OPTIONS``.
 
-For each request it notes when it came and when the engine had done with it, by the id that the gateway
-forwards, and how many were open then. What the engine saw does not depend on anything that Tidegate says.
+It notes when it was ready, and for each request when it came and when the engine had done with it, by the id
+that the gateway forwards, and how many were open then. What the engine saw does not depend on anything that Tidegate says.
 ``--metrics-lag`` hands out every metrics page so long after it was written.
 """
 
@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from aiohttp import web
@@ -22,24 +23,35 @@ from tidegate.emulator.__main__ import main as emulate
 from tidegate.emulator.routes import Routes
 
 
+class Mark(Enum):
+    """What a line is about."""
+
+    READY = "="
+    BEGUN = "+"
+    ENDED = "-"
+
+
 class Notebook:
-    """One line for each beginning and each end: wall time, mark, number open, id."""
+    """One line for being ready, each beginning and each end: wall time, mark, number open, id."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = (folder / f"{os.getpid()}.notes").open("w", buffering=1)
         self._open = 0
 
+    def ready(self) -> None:
+        self._write(Mark.READY, "")
+
     def begun(self, request_id: str) -> None:
         self._open += 1
-        self._write("+", request_id)
+        self._write(Mark.BEGUN, request_id)
 
     def ended(self, request_id: str) -> None:
         self._open -= 1
-        self._write("-", request_id)
+        self._write(Mark.ENDED, request_id)
 
-    def _write(self, mark: str, request_id: str) -> None:
-        self._file.write(f"{time.time():.6f} {mark} {self._open} {request_id}\n")
+    def _write(self, mark: Mark, request_id: str) -> None:
+        self._file.write(f"{time.time():.6f} {mark.value} {self._open} {request_id}\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class Note:
     """One line, read back."""
 
     at_s: float
-    is_end: bool
+    mark: Mark
     open: int
     request_id: str
 
@@ -58,7 +70,7 @@ def notes(folder: Path) -> dict[str, list[Note]]:
     for path in sorted(folder.glob("*.notes")):
         lines = [line.split(" ", 3) for line in path.read_text().splitlines()]
         found[path.stem] = [
-            Note(float(at_s), mark == "-", int(count), request_id) for at_s, mark, count, request_id in lines
+            Note(float(at_s), Mark(mark), int(count), request_id) for at_s, mark, count, request_id in lines
         ]
     return found
 
@@ -92,6 +104,11 @@ def _watching(notebook: Notebook, metrics_lag_s: float) -> type[Routes]:
             notebook.ended(request_id)
 
     class WatchedRoutes(Routes):
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            if name == "stage" and value is None:
+                notebook.ready()
+
         def app(self) -> web.Application:
             app = super().app()
             app.middlewares.append(watch)

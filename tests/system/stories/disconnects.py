@@ -16,7 +16,7 @@ from system import journals, policies
 from system.clients import Ask, Client
 from system.figures import Figure, never, quantile, some
 from system.product import Product, product
-from system.watched_engine import notes
+from system.watched_engine import Mark, notes
 
 STARTING, QUEUED, SILENT, STREAMING = "starting", "queued", "before first byte", "streaming"
 PHASES = (STARTING, QUEUED, SILENT, STREAMING)
@@ -55,7 +55,7 @@ async def disconnects(folder: Path, count: int, dice: random.Random) -> list[Fig
         Figure("until the engine was free, p99", quantile(late_s, 0.99), "s", at_most=CANCELLED_WITHIN_S),
         Figure("until the engine was free, slowest", max(late_s), "s"),
         *(never(f"at the end: {name}", value) for name, value in counters.items()),
-        never("requests that an engine was never told about", _never_told(folder / "notes")),
+        never("requests that engines still hold", _still_held(folder / "notes")),
         never("processes left behind", len(p.replica_processes())),
     ]
 
@@ -159,9 +159,14 @@ def _ended_otherwise(journal_dir: Path) -> int:
 
 def _until_cancelled_s(folder: Path, left_s: dict[str, float]) -> list[float]:
     """From each client's leaving to the moment when its engine had done with it."""
-    ends = {note.request_id: note.at_s for lines in notes(folder).values() for note in lines if note.is_end}
+    ends = {
+        note.request_id: note.at_s
+        for lines in notes(folder).values()
+        for note in lines
+        if note.mark is Mark.ENDED
+    }
     return [max(0.0, at_s - left_s[name]) for name, at_s in ends.items() if name in left_s]
 
 
-def _never_told(folder: Path) -> int:
+def _still_held(folder: Path) -> int:
     return sum(lines[-1].open for lines in notes(folder).values() if lines)

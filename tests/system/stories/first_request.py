@@ -10,11 +10,14 @@ from pathlib import Path
 import openai
 
 from system import journals, policies
+from system.clients import Ask, How, ask
 from system.figures import Figure, exactly, never
 from system.policies import TINY
 from system.product import Product, product
+from system.watched_engine import Mark, notes
 
 TOKENS = 24
+SLOW, COLD_START = "slow", "3s"
 READY_TO_DISPATCH_MS = 50.0
 
 
@@ -34,8 +37,22 @@ async def first_request(folder: Path, weights: Path, rounds: int) -> list[Figure
         Figure("from ready to dispatch, slowest", max(waits_ms), "ms", at_most=READY_TO_DISPATCH_MS),
         Figure("from first request to first token, slowest", max(colds_s), "s"),
         exactly("streamed with curl", curls, rounds if shutil.which("curl") else 0),
+        Figure(
+            "from an engine's own readiness to its first request", await _noticed_ms(folder / "cold"), "ms"
+        ),
         never("processes left behind", left),
     ]
+
+
+async def _noticed_ms(folder: Path) -> float:
+    """An engine that takes its time: how long it was ready before it got the request that waited for it."""
+    slow = policies.emulated(folder / "notes", 0, 1, "--cold-start", COLD_START)
+    async with product(policies.only(SLOW, slow), folder) as p:
+        answer = await ask(p.url, Ask(SLOW))
+        assert answer.how is How.COMPLETE, answer
+    (lines,) = notes(folder / "notes").values()
+    at_s = {note.mark: note.at_s for note in lines}
+    return 1000 * (at_s[Mark.BEGUN] - at_s[Mark.READY])
 
 
 async def _streamed_with_the_sdk(p: Product) -> float:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from system import policies
-from system.clients import Ask, How, ask
+from system.clients import Ask, Crowd, How, ask, counted
 from system.figures import Figure, never, quantile, some
 from system.policies import TINY
 from system.processes import groups
 from system.product import Product, product
 
-REPLICAS = 2
+REPLICAS, CLIENTS = 2, 4
 READY_AGAIN_S = 3.0
 LONGEST_LIFE_S = 1.5
 LONGEST_START_S = 0.5
@@ -43,8 +43,11 @@ async def restarts(folder: Path, weights: Path, kills: int, dice: random.Random)
     found = Found()
     async with product(policies.only(TINY, model, fleet=fleet), folder) as p:
         await p.until_serving(REPLICAS)
+        crowd = Crowd(lambda: p.url, [Ask(TINY, 200)] * CLIENTS)
         for number in range(kills):
             await _kill_and_look(p, found, dice, replicas_too=number % 2 == 1)
+        endings = counted(await crowd.stop())
+        await p.until_idle()
         assert await p.stop() == 0
     return [
         Figure("kills of Tidegate", kills),
@@ -52,6 +55,9 @@ async def restarts(folder: Path, weights: Path, kills: int, dice: random.Random)
         Figure("ready again, slowest", max(found.ready_s), "s", at_most=READY_AGAIN_S),
         Figure("ready again, median", quantile(found.ready_s, 0.5), "s"),
         Figure("first answer after the start, slowest", max(found.answered_s), "s", at_most=READY_AGAIN_S),
+        some("requests answered in between", endings[How.COMPLETE]),
+        never("hung clients", endings[How.HUNG]),
+        never("false successes", endings[How.FALSE_SUCCESS]),
         some("replicas adopted", found.adopted),
         never("orphans after the next start", found.orphans),
         never("doubles: replicas with two process groups", found.doubles),
