@@ -36,7 +36,7 @@ async def test_an_answer_comes_back_as_the_engine_wrote_it():
 
 async def test_a_stream_comes_back_byte_for_byte_and_each_event_at_once():
     step = asyncio.Event()
-    parts = [chunk(event("hel")), chunk(event("lo")), chunk(event("", "stop")), chunk(DONE) + b"0\r\n\r\n"]
+    parts = [chunk(event("one")), chunk(event("two")), chunk(event("", "stop")), chunk(DONE) + b"0\r\n\r\n"]
 
     async def script(asked):
         await asked.send(STREAM_HEAD)

@@ -130,11 +130,15 @@ tails = st.sampled_from(
 
 @st.composite
 def requests(draw):
-    """Something like a request, often a good one."""
+    """Something like a request, often a good one, sometimes a good one with a byte or two gone wrong."""
     data = draw(lines) + draw(ends)
     for name in [b"Host: g", *draw(st.lists(names, max_size=4))]:
         data += name + draw(ends)
-    return data + draw(ends) + draw(tails)
+    data += draw(ends) + draw(tails)
+    if draw(st.integers(0, 3)) == 0:
+        at = draw(st.integers(0, len(data)))
+        data = data[:at] + draw(st.binary(max_size=2)) + data[at + draw(st.integers(0, 2)) :]
+    return data
 
 
 cuts = st.lists(st.integers(0, 10_000), max_size=12)
