@@ -5,7 +5,6 @@ The first group goes to the Dispatcher, the second to the FleetController. ``Tic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
@@ -21,9 +20,10 @@ from tidegate.core.types import (
     RequestId,
     RouteTable,
 )
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time has passed. Sent at a steady rate, and at each moment asked for by ``WakeAt``."""
 
@@ -31,7 +31,7 @@ class Tick:
 # ---- to the Dispatcher ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestArrived:
     """A well-formed, authenticated request for some model."""
 
@@ -46,14 +46,14 @@ class RequestArrived:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FirstByte:
     """The engine's answer has begun and passed on to the client: no retry from here on."""
 
     request_id: RequestId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpstreamEnded:
     """The engine's answer is complete and was passed on.
 
@@ -80,7 +80,7 @@ class Failure(Enum):
     MALFORMED = "answer is not HTTP"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpstreamFailed:
     """An attempt failed. Whether a byte had been passed on is in the ledger (``FirstByte``)."""
 
@@ -89,35 +89,35 @@ class UpstreamFailed:
     status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientGone:
     """The client closed its connection, in whatever phase."""
 
     request_id: RequestId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RouteTableChanged:
     """The controller published a new table."""
 
     table: RouteTable
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelsConfigured:
     """Which models exist and how each is dispatched. Models left out are no longer served."""
 
     models: dict[ModelId, DispatchConfig]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopBegun:
     """The gateway is going down: nothing new is accepted, the rest has until ``deadline_s``."""
 
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReportDue:
     """It is time to tell the controller about demand; answered with one ``Report``."""
 
@@ -125,7 +125,7 @@ class ReportDue:
 # ---- to the FleetController ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FleetConfigured:
     """Which models exist, how each is scaled, and what the fleet as a whole may use.
 
@@ -136,14 +136,14 @@ class FleetConfigured:
     limits: FleetLimits
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DemandReported:
     """A gateway's ledger, as of now."""
 
     report: DemandReport
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaSeen:
     """Something happened to a replica, as its backend saw it."""
 
@@ -154,7 +154,7 @@ class ReplicaSeen:
     """For a failure: the reason and the engine's last words. Never a prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaAdopted:
     """A replica that a former controller started was found alive and answering."""
 
@@ -163,7 +163,7 @@ class ReplicaAdopted:
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EngineReported:
     """One scrape of an engine's own metrics. None: the page did not say."""
 
@@ -173,7 +173,7 @@ class EngineReported:
     kv_usage_ratio: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SignalsReported:
     """Signals for the threshold law, from wherever the shell gets them. None: not known."""
 

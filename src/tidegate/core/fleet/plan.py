@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
@@ -13,9 +11,10 @@ from tidegate.core.fleet.starts import StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Basis:
     """What the number in force was decided on."""
 

@@ -10,13 +10,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Proposal, Situation
 from tidegate.core.settings import Scaling
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Standing:
     """What one model's replicas have to say to its autoscaler."""
 

@@ -8,14 +8,14 @@ the grant says which cap it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Size:
     """What one replica takes."""
 
@@ -23,7 +23,7 @@ class Size:
     price_per_h: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wish:
     """What one model's policy proposes, and what the model has."""
 
@@ -43,7 +43,7 @@ class Wish:
         return max(self.min_replicas, min(self.wanted, self.max_replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Grant:
     """How many replicas a model gets, and the limit that made it another number than was wished for."""
 

@@ -5,8 +5,10 @@ A policy proposes; it never launches, and it is not the last word: ``scaling.lim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from tidegate.core.values import value
 
 FLOORS = {
     "in_use": "requests wait or run",
@@ -16,7 +18,7 @@ FLOORS = {
 """The rules that keep a last replica, in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Demand:
     """One model's demand, summed over the gateways. What nobody could say is None."""
 
@@ -39,7 +41,7 @@ class Demand:
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Situation:
     """All that a policy may look at."""
 
@@ -75,7 +77,7 @@ class Situation:
         return max(self.min_replicas, min(number, self.max_replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Proposal:
     """A policy's answer, with its reason."""
 
