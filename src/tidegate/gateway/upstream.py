@@ -25,6 +25,8 @@ from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
 
 JSON_HELD_MAX = 1024 * 1024
 """A larger answer (a batch of embeddings) is passed on as it comes."""
+FAILURE_MAX = 64 * 1024
+"""Of an error's body that is read for its reason."""
 JOIN_MAX = 64 * 1024
 """Up to here joining head and body costs less than the second system call."""
 TAIL_READS = 4
@@ -38,6 +40,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_answer",
         "_attendant",
         "_events",
+        "_failure",
         "_flow",
         "_head",
         "_held",
@@ -78,6 +81,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._unread = True
         self._head = b""
         self._answer: AnswerHead | None = None
+        self._failure: Failure | None = None
         self._length: int | None = None
         self._held = b""
         self._tail.clear()
@@ -174,7 +178,9 @@ class UpstreamConnection(asyncio.Protocol):
         except Malformed:
             self.fail(Failure.MALFORMED)
             return
-        if answer.is_stream:
+        if self._failure is not None:
+            self._read_failure(answer, out)
+        elif answer.is_stream:
             self._pass_events(call, answer, out)
         else:
             self._pass_bytes(call, answer, out)
@@ -185,6 +191,9 @@ class UpstreamConnection(asyncio.Protocol):
         if call is None:
             return
         answer = self._answer
+        if self._failure is not None and answer is not None:
+            self._say_failure(answer)
+            return
         if answer is not None and exc is None:
             out = self._flow.at_eof()
             if out is not None and answer.is_stream:
@@ -223,15 +232,27 @@ class UpstreamConnection(asyncio.Protocol):
                 raise Malformed(message)
             return self._read_head(rest) if rest else None
         failure = failure_of(head.status, self.manners)
-        if failure is not None:
+        if failure is not None and (failure is Failure.BUSY or not self.manners.busy_marks):
             self.fail(failure, head.status)
             return None
+        self._failure = failure
         self._answer = head
         self._length = length
         self._flow = flow = head.flow(length)
         return rest if rest or flow.ended else None
 
     # ---- the body ----
+
+    def _read_failure(self, answer: AnswerHead, out: bytes) -> None:
+        """Gather an error's body: its words may say that the engine took nothing on."""
+        self._held += out
+        if self._flow.ended or len(self._held) > FAILURE_MAX:
+            self._say_failure(answer)
+
+    def _say_failure(self, answer: AnswerHead) -> None:
+        assert self._failure is not None
+        is_busy = any(mark in self._held for mark in self.manners.busy_marks)
+        self.fail(Failure.BUSY if is_busy else self._failure, answer.status)
 
     def _pass_events(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """Pass whole events on, after a look for the marks of an answer that broke off."""
