@@ -37,6 +37,12 @@ def groups(processes: list[Process]) -> set[int]:
     return {process.group for process in processes}
 
 
+def cpu_s(pid: int) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _environment(entry: Path) -> dict[str, str]:
     try:
         words = os.fsdecode((entry / "environ").read_bytes()).split("\0")

@@ -80,6 +80,10 @@ class Product:
         assert self._process is not None
         return self._process.pid
 
+    def cpu_s(self) -> float:
+        """The processor time of the running process so far: of a start, what no neighbour can stretch."""
+        return processes.cpu_s(self.pid)
+
     @property
     def exit_code(self) -> int | None:
         """None while it runs."""

@@ -19,11 +19,13 @@ from system.product import Product, product
 REPLICAS, SLOTS = 3, 4
 CLIENTS = 16
 """Four more than there are slots: somebody always waits in the queue."""
+RETRIES = 6
+"""With a kill in every second, the two of the default are soon used up by one unlucky request."""
 
 
 async def replica_kills(folder: Path, weights: Path, kills: int, dice: random.Random) -> list[Figure]:
     """``kill -9`` of a real engine."""
-    model = policies.tiny(weights, REPLICAS, REPLICAS, slots=SLOTS, restarts=policies.at_once())
+    model = policies.tiny(weights, REPLICAS, REPLICAS, **_keys())
     endings, figures = await _under_fire(folder, model, Ask(TINY, 600), kills, signal.SIGKILL, dice)
     return [
         *figures,
@@ -41,13 +43,16 @@ async def engine_manners(folder: Path, weights: Path, kills: int, dice: random.R
     return figures
 
 
+def _keys() -> policies.Policy:
+    return {"slots": SLOTS, "max_retries": RETRIES, "restarts": policies.at_once()}
+
+
 def _mannered(folder: Path, weights: Path) -> list[tuple[str, policies.Policy, Ask]]:
-    keys = {"slots": SLOTS, "restarts": policies.at_once()}
-    real = policies.tiny(weights, REPLICAS, REPLICAS, **keys)
+    real = policies.tiny(weights, REPLICAS, REPLICAS, **_keys())
 
     def emulated(manner: str) -> policies.Policy:
         options = ("--time-scale", "2", "--on-sigterm", manner)
-        return policies.emulated(folder / "notes", REPLICAS, REPLICAS, *options, **keys)
+        return policies.emulated(folder / "notes", REPLICAS, REPLICAS, *options, **_keys())
 
     return [
         ("llama.cpp", real, Ask(TINY, 600)),

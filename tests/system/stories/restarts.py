@@ -29,6 +29,7 @@ class Found:
     """What the starts after a kill found."""
 
     ready_s: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
     answered_s: list[float] = field(default_factory=list)
     adopted: int = 0
     killed_while_starting: int = 0
@@ -54,6 +55,7 @@ async def restarts(folder: Path, weights: Path, kills: int, dice: random.Random)
         Figure("of which while replicas were starting", found.killed_while_starting),
         Figure("ready again, slowest", max(found.ready_s), "s", at_most=READY_AGAIN_S),
         Figure("ready again, median", quantile(found.ready_s, 0.5), "s"),
+        Figure("processor time until ready, slowest", max(found.cpu_s), "s"),
         Figure("first answer after the start, slowest", max(found.answered_s), "s", at_most=READY_AGAIN_S),
         some("requests answered in between", endings[How.COMPLETE]),
         never("hung clients", endings[How.HUNG]),
@@ -77,6 +79,7 @@ async def _kill_and_look(p: Product, found: Found, dice: random.Random, *, repli
     before = p.replica_processes()
     began_s = time.monotonic()
     found.ready_s.append(await p.start())
+    found.cpu_s.append(p.cpu_s())
     answer = await ask(p.url, Ask(TINY))
     assert answer.how is How.COMPLETE, answer
     found.answered_s.append(time.monotonic() - began_s)
