@@ -12,7 +12,7 @@ from system.figures import Figure
 from system.stories.burst import burst
 from system.stories.disconnects import disconnects
 from system.stories.errors import errors
-from system.stories.first_request import first_request
+from system.stories.first_request import first_request, make_serve
 from system.stories.growth import growth
 from system.stories.replica_kills import engine_manners, replica_kills
 from system.stories.restarts import restarts
@@ -47,6 +47,12 @@ class Story:
 
 
 STORIES: dict[str, Story] = {
+    "make-serve": Story(
+        "The policy of make serve answers from zero replicas",
+        lambda world, _: make_serve(world.folder),
+        small=1,
+        full=1,
+    ),
     "first-request": Story(
         "The first request arrives at zero replicas",
         lambda world, rounds: first_request(world.folder, world.weights, rounds),

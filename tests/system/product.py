@@ -39,7 +39,9 @@ ADMIN = re.compile(rb"^dashboard on (\S+)$", re.MULTILINE)
 class Product:
     """One folder and whichever process of Tidegate runs on it now."""
 
-    def __init__(self, policy: dict[str, Any], folder: Path) -> None:
+    def __init__(self, policy: dict[str, Any] | Path, folder: Path) -> None:
+        if isinstance(policy, Path):
+            policy = yaml.safe_load(policy.read_text())
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.policy = {
@@ -229,8 +231,8 @@ class Product:
 
 
 @asynccontextmanager
-async def product(policy: dict[str, Any], folder: Path) -> AsyncIterator[Product]:
-    """Tidegate, ready; everything it started is gone at the end of the block."""
+async def product(policy: dict[str, Any] | Path, folder: Path) -> AsyncIterator[Product]:
+    """Tidegate, ready; everything it started is gone at the end of the block. Ports and folders are its own."""
     made = Product(policy, folder)
     try:
         await made.start()

@@ -11,11 +11,12 @@ import openai
 
 from system import journals, policies
 from system.clients import Ask, How, ask
-from system.figures import Figure, exactly, never
+from system.figures import Figure, exactly, never, some
 from system.policies import TINY
 from system.product import Product, product
 from system.watched_engine import Mark, notes
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "smollm2-llamacpp.yaml"
 TOKENS = 24
 SLOW, COLD_START = "slow", "3s"
 READY_TO_DISPATCH_MS = 50.0
@@ -41,6 +42,26 @@ async def first_request(folder: Path, weights: Path, rounds: int) -> list[Figure
             "from an engine's own readiness to its first request", await _noticed_ms(folder / "cold"), "ms"
         ),
         never("processes left behind", left),
+    ]
+
+
+async def make_serve(folder: Path) -> list[Figure]:
+    """The policy that ``make serve`` runs: a real model with real words."""
+    async with product(EXAMPLE, folder) as p:
+        began_s = time.monotonic()
+        async with openai.AsyncOpenAI(base_url=f"{p.url}/v1", api_key="none", max_retries=0) as client:
+            (model,) = [model.id async for model in client.models.list()]
+            messages = [{"role": "user", "content": "Say hello in one short sentence."}]
+            stream = await client.chat.completions.create(
+                model=model, messages=messages, max_tokens=24, temperature=0, stream=True
+            )
+            words = [event.choices[0].delta.content or "" async for event in stream if event.choices]
+        took_s = time.monotonic() - began_s
+        assert await p.stop() == 0
+    return [
+        Figure("from zero replicas to a whole sentence", took_s, "s"),
+        some("words of the sentence", len("".join(words).split())),
+        never("processes left behind", len(p.replica_processes())),
     ]
 
 

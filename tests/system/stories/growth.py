@@ -19,11 +19,8 @@ LATE_S = 2.5
 async def growth(folder: Path, weights: Path, tokens: int, requests: int) -> list[Figure]:
     """Closed loop until so many requests were answered, and all three replicas have served."""
     model = policies.tiny(weights, 0, MOST, slots=TARGET)
-    model["scaling"] |= {
-        "window": f"{WINDOW_S:g}s",
-        "scale_down_delay": f"{DELAY_S:g}s",
-        "concurrency_target": TARGET,
-    }
+    times = {"window": f"{WINDOW_S:g}s", "scale_down_delay": f"{DELAY_S:g}s"}
+    model["scaling"] |= {**times, "concurrency_target": TARGET}
     async with product(policies.only(TINY, model), folder) as p:
         first = await ask(p.url, Ask(TINY))
         assert first.how is How.COMPLETE, first
@@ -32,7 +29,6 @@ async def growth(folder: Path, weights: Path, tokens: int, requests: int) -> lis
         await p.until_serving(MOST)
         await p.wait_until(lambda: len(crowd.endings) >= requests, 120.0)
         endings = await crowd.stop()
-        await p.wait_until(lambda: not p.replica_processes(), 30.0)
         await _settled_at_zero(p)
         assert await p.stop() == 0
     idle_s = _idle_to_zero_s(p)
@@ -57,6 +53,7 @@ async def _settled_at_zero(p: Product) -> None:
         model = await p.model(TINY)
         return all(replica["state"] in ("stopped", "failed") for replica in model["replicas"])
 
+    await p.wait_until(lambda: not p.replica_processes(), 30.0)
     await p.wait_until(none_is_left, 10.0)
 
 
