@@ -57,9 +57,11 @@ class LatencyWindow:
         self.e2e_s = Samples(span_s)
         self.tpot_s = Samples(span_s)
 
-    def summary(self, now_s: float) -> LatencySummary:
-        """Percentiles over the span that ends now."""
-        ttft_s, e2e_s = self.ttft_s.ordered(now_s), self.e2e_s.ordered(now_s)
+    def summary(self, now_s: float, ratio: float) -> LatencySummary:
+        """Percentiles over the span that ends now, each ``ratio`` times what it was."""
+        ttft_s = [value * ratio for value in self.ttft_s.ordered(now_s)]
+        e2e_s = [value * ratio for value in self.e2e_s.ordered(now_s)]
+        tpot_s = [value * ratio for value in self.tpot_s.ordered(now_s)]
         return LatencySummary(
             samples=len(e2e_s),
             ttft_p50_s=percentile(ttft_s, 0.50),
@@ -67,7 +69,7 @@ class LatencyWindow:
             e2e_p50_s=percentile(e2e_s, 0.50),
             e2e_p95_s=percentile(e2e_s, 0.95),
             ttft_p90_s=percentile(ttft_s, 0.90),
-            tpot_p90_s=percentile(self.tpot_s.ordered(now_s), 0.90),
+            tpot_p90_s=percentile(tpot_s, 0.90),
         )
 
 
@@ -104,7 +106,7 @@ class Scraper:
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}
         for model, window in self.windows.items():
             busy = used.get(model)
-            latency = window.summary(self._kernel.now_s)
+            latency = window.summary(self._kernel.now_s, self._scraping.latency_ratio)
             self._send(model, SignalsReported(model, sum(busy) / len(busy) if busy else None, latency))
 
     def _page(self, sim: SimEngine) -> EngineReported:
