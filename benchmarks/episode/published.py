@@ -17,9 +17,10 @@ from tidegate.core.types import Dice, ModelId
 from tidegate.engine.catalogue import profile
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.kernel import SeededDice
+from tidegate.sim.run import Run
 from tidegate.sim.scenario import ModelSetup, Scenario, Scraping, Slo
 from tidegate.sim.summary import Summary, summarize
-from tidegate.sim.world import Run, simulate
+from tidegate.sim.world import simulate
 from tidegate.workload.builder import TraceBuilder
 from tidegate.workload.chance import normal
 from tidegate.workload.traces import Trace

@@ -9,9 +9,9 @@ from math import ceil, inf, isfinite
 
 from tidegate.core.windows import percentile
 from tidegate.sim.provision import Phase
+from tidegate.sim.run import Run
 from tidegate.sim.scenario import Slo
 from tidegate.sim.tally import COMPLETED
-from tidegate.sim.world import Run
 
 SLOTS = 300
 NICE_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 43_200, 86_400)

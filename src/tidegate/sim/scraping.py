@@ -82,6 +82,7 @@ class Scraper:
         kernel: Kernel,
         dice: Dice,
         engines: Mapping[ReplicaId, SimEngine],
+        windows: Mapping[ModelId, LatencyWindow],
         deliver: Callable[[object], None],
     ) -> None:
         self._scraping = scenario.scraping
@@ -90,7 +91,7 @@ class Scraper:
         self._dice = dice
         self._engines = engines
         self._deliver = deliver
-        self.windows = {model: LatencyWindow(self._scraping.window_s) for model in scenario.models}
+        self._windows = windows
         self._busy_s: dict[ReplicaId, float] = {}
         self._last: dict[object, EngineReported | SignalsReported] = {}
 
@@ -104,7 +105,7 @@ class Scraper:
             used.setdefault(sim.model, []).append(self._utilization(sim))
             self._send(replica_id, self._page(sim))
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}
-        for model, window in self.windows.items():
+        for model, window in self._windows.items():
             busy = used.get(model)
             latency = window.summary(self._kernel.now_s, self._scraping.latency_ratio)
             self._send(model, SignalsReported(model, sum(busy) / len(busy) if busy else None, latency))
