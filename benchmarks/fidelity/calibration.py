@@ -21,7 +21,7 @@ PRIORS = {
     "experts_s": ("precision, generation", 1.5, 0.3),
     "kv_s": ("generation", 1.4, 0.4),
     "dense_s": ("precision, generation", 1.8, 0.5),
-    "routed_s": ("precision, generation", 6.0, 0.8),
+    "routed_s": ("precision, generation", 3.0, 0.8),
     "attention_s": ("generation", 2.5, 0.7),
     "sending_s": ("generation", 1.7, 0.5),
     "messages": ("generation", 3e-6, 0.5),
@@ -41,6 +41,12 @@ STRENGTH = 5.0
 """How many points' worth of error a deviation of one spread from the assumption costs."""
 STEPS = 20
 TTFT_WEIGHT = 0.5
+
+
+def seconds(work: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """As ``Costs.seconds``, of many steps at once."""
+    spent = work * costs
+    return np.hypot(spent[:, :3].sum(1), spent[:, 3:6].sum(1)) + spent[:, 6:].sum(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +82,10 @@ class Model:
             return data[name][rows]
 
         costs = np.stack([value(name) for name in Work._fields], 1) * value("of this GPU")[:, None]
-        step_s = (data.decode[rows] * costs).sum(1)
-        prompt_s = np.maximum((data.prompt[rows] * costs).sum(1), 1e-7)
+        step_s, with_prompt_s = (seconds(work[rows], costs) for work in (data.decode, data.prompt))
+        prompt_s = np.maximum(with_prompt_s - np.where(column("is_split"), 0.0, step_s), 1e-7)
         is_split, output = column("is_split"), column("output_tokens")
-        first, each = self.waves.at(
-            column("batch"), prompt_s / step_s, output, column("prompt_tokens")
-        )
+        first, each = self.waves.at(column("batch"), prompt_s / step_s, output, column("prompt_tokens"))
         tpot_s = step_s * np.where(is_split, 1.0, 1 + value("mixing") * (each - 1))
         # Prompts with GPUs of their own: a tenth of them come in the first burst, the others at leisure.
         queue = column("clients") / column("prompt_copies")

@@ -24,7 +24,7 @@ class Table:
     decode: np.ndarray
     """Work of a decode step half way through the answers (columns as in ``Work``)."""
     prompt: np.ndarray
-    """What a prompt adds to that step; all of a step of its own where prompts have their own GPUs."""
+    """Work of that step with a prompt in it; of the prompt alone where prompts have their own GPUs."""
     columns: dict[str, np.ndarray]
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -71,29 +71,32 @@ def _row(point: Point) -> tuple[tuple[float, ...], tuple[float, ...], dict[str, 
     decode = answering.work(batch, kv_tokens)
     if point.prompts:
         reading = placement(point, point.prompts)
-        adds = tuple(reading.work(0, 0, [(prompt, 0)]))
+        with_prompt = reading.work(0, 0, [(prompt, 0)])
         copies, data = point.prompts.count, point.prompts.data
     else:
-        both = answering.work(batch, kv_tokens, [(prompt, 0)])
-        adds = tuple(a - b for a, b in zip(both, decode, strict=True))
+        with_prompt = answering.work(batch, kv_tokens, [(prompt, 0)])
         copies, data = 1.0, point.answers.data
     generation = GPUS[point.gpu].generation
-    return tuple(decode), adds, {
-        "clients": float(point.clients),
-        "asked": asked,
-        "batch": batch,
-        "prompt_tokens": float(prompt),
-        "output_tokens": float(output),
-        "prompt_copies": copies,
-        "prompt_data": float(data),
-        "is_split": point.is_split,
-        "model": point.model,
-        "gpu": point.gpu,
-        "backend": point.backend,
-        "generation": generation,
-        "backend, generation": f"{point.backend}, {generation}",
-        "precision, generation": f"{point.precision}, {generation}",
-        "all": "all",
-        "ttft_s": point.ttft_s,
-        "tpot_s": point.tpot_s,
-    }
+    return (
+        decode,
+        with_prompt,
+        {
+            "clients": float(point.clients),
+            "asked": asked,
+            "batch": batch,
+            "prompt_tokens": float(prompt),
+            "output_tokens": float(output),
+            "prompt_copies": copies,
+            "prompt_data": float(data),
+            "is_split": point.is_split,
+            "model": point.model,
+            "gpu": point.gpu,
+            "backend": point.backend,
+            "generation": generation,
+            "backend, generation": f"{point.backend}, {generation}",
+            "precision, generation": f"{point.precision}, {generation}",
+            "all": "all",
+            "ttft_s": point.ttft_s,
+            "tpot_s": point.tpot_s,
+        },
+    )

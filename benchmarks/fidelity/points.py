@@ -106,7 +106,9 @@ def plain(points: list[Point]) -> list[bool]:
 
 def _point(row: dict[str, str]) -> Point:
     origin = row["silicon_data_source"]
-    source = PLAIN_DUMP if origin.startswith(PLAIN_DUMP) else "2026-04-06" if "2026-04-06" in origin else "other"
+    source = (
+        PLAIN_DUMP if origin.startswith(PLAIN_DUMP) else "2026-04-06" if "2026-04-06" in origin else "other"
+    )
     answers, prompts, is_guessed = _groups(row, source)
     clients = re.search(r"silicon_concurrency=(\d+)", origin)
     batch = _whole(row["batch_size"] or row["decode_batch_size"])
@@ -157,7 +159,11 @@ def _groups(row: dict[str, str], source: str) -> tuple[Group, Group | None, bool
         return answers, prompts, False
     if answers == prompts and answers.gpus >= WHOLE_RACK and row["system"].startswith("gb"):
         return Group(1, answers.gpus // 2), Group(1, 4), True
-    return _spread(answers, DATA_PARALLEL), _spread(prompts, 2 if row["prefill_moe_ep_size"] != "1" else 99), True
+    return (
+        _spread(answers, DATA_PARALLEL),
+        _spread(prompts, 2 if row["prefill_moe_ep_size"] != "1" else 99),
+        True,
+    )
 
 
 def _spread(group: Group, from_gpus: int) -> Group:

@@ -25,7 +25,9 @@ def folder(name: str) -> Path:
     """
     place = Path(os.environ.get("TIDEGATE_TRACES") or ROOT.parent / "shared" / "traces")
     if not (place / name).is_dir():
-        message = f"needs the public traces in {place / name}; set TIDEGATE_TRACES to the folder that has {name}"
+        message = (
+            f"needs the public traces in {place / name}; set TIDEGATE_TRACES to the folder that has {name}"
+        )
         raise Absent(message)
     return place / name
 

@@ -1,7 +1,7 @@
 """A real vLLM run without kernel tables, from the data sheet and the model's own numbers alone.
 
 No cost is fitted to anything: ``ASSUMED`` is what engineers expect of well-written kernels (80 % of the
-memory's bandwidth, 55 % of the tensor units' throughput for large and a sixth for routed products, 3 us a
+memory's bandwidth, 55 % of the tensor units' throughput for large and a third for routed products, 3 us a
 kernel), ``BRISK`` and ``SLOW`` are the good and the bad side of each. The three together give a range.
 The link's latency and bandwidth are the run's own hardware description.
 
@@ -28,7 +28,7 @@ ASSUMED = Costs(
     experts_s=1.5,
     kv_s=1.4,
     dense_s=1.8,
-    routed_s=6.0,
+    routed_s=3.0,
     attention_s=2.5,
     sending_s=1.0,
     messages=0.0,

@@ -20,7 +20,13 @@ LIMITS = Limits(max_sequences=109, max_step_tokens=512, kv_blocks=27_904, prefix
 RUNS = (
     # name, replicas, bound, requests, steps
     ("512 requests, one replica", 1, 0.03, "requests_512_qps2", "steps_512_qps2"),
-    ("Azure conversations, four replicas", 4, 0.05, "requests_azureconv_4rep_lor", "steps_sample20_azureconv_4rep"),
+    (
+        "Azure conversations, four replicas",
+        4,
+        0.05,
+        "requests_azureconv_4rep_lor",
+        "steps_sample20_azureconv_4rep",
+    ),
 )
 
 

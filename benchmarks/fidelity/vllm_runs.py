@@ -100,10 +100,14 @@ class Run:
             ),
         )
         attention = {
-            tuple(int(row[axis]) for axis in ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")): _us(row)
+            tuple(int(row[axis]) for axis in ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode")): _us(
+                row
+            )
             for row in traces.rows(self._table("attention"))
         }
-        return KernelLaw(shape, self._curves("dense", "tokens"), attention, self._curves("per_sequence", "sequences"))
+        return KernelLaw(
+            shape, self._curves("dense", "tokens"), attention, self._curves("per_sequence", "sequences")
+        )
 
     def _curves(self, table: str, axis: str) -> dict[str, dict[int, float]]:
         curves: dict[str, dict[int, float]] = defaultdict(dict)
@@ -118,7 +122,9 @@ class Run:
 def read() -> list[Run]:
     """All runs that are at hand."""
     place = traces.folder("llmservingsim-bench")
-    return [_read(place, path.name.removesuffix("__meta.json")) for path in sorted(place.glob("*__meta.json"))]
+    return [
+        _read(place, path.name.removesuffix("__meta.json")) for path in sorted(place.glob("*__meta.json"))
+    ]
 
 
 def judge() -> list[Comparison]:
@@ -130,7 +136,9 @@ def judge() -> list[Comparison]:
             sequences = replay(run.requests, engine)
             found += errors(run, sequences)
             if (counted := PREEMPTIONS.get(run.name)) is not None:
-                found.append(Comparison(run.name, "preemptions", counted, engine.preemptions, PREEMPTION_BOUND))
+                found.append(
+                    Comparison(run.name, "preemptions", counted, engine.preemptions, PREEMPTION_BOUND)
+                )
     return found
 
 

@@ -37,7 +37,9 @@ def run(clients: int, prompt_steps: float, output_tokens: int, prompt_tokens: in
     engine, sent = Engine(limits, law), list[Sequence]()
 
     def send(now_s: float) -> None:
-        lengths = (round(mean * dice.uniform(1 - SPREAD, 1 + SPREAD)) for mean in (prompt_tokens, output_tokens))
+        lengths = (
+            round(mean * dice.uniform(1 - SPREAD, 1 + SPREAD)) for mean in (prompt_tokens, output_tokens)
+        )
         sent.append(Sequence(len(sent), *lengths))
         engine.add(sent[-1], now_s)
 

@@ -3,18 +3,16 @@
 A step moves weights, experts and cache through memory, multiplies, sends messages, and launches kernels.
 ``Placement.work`` says how much of each one GPU does in a step: seconds at the data sheet's rates where
 there is such a rate, counts where there is none. ``Costs`` says what each unit of that really costs:
-a factor (1 is the data sheet, 1.25 is 80 % of it) or seconds apiece. A step's time is the sum of the
-products. Nothing is assumed to overlap; what does is part of the factors.
-
-The roofline itself is of Williams, Waterman and Patterson (CACM 2009); factors and counts of kernels take
-the place of its single ceiling, since decoding at small batches is bound by neither.
+a factor (1 is the data sheet, 1.25 is 80 % of it) or seconds apiece. Moving and multiplying overlap in
+part: together they take the root of the sum of their squares, between the longer one (Williams, Waterman
+and Patterson's roofline, CACM 2009) and both in turn. Messages, launches and the host come on top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log2
+from math import hypot, log2
 from operator import mul
 from typing import NamedTuple
 
@@ -72,8 +70,9 @@ class Costs(NamedTuple):
 
     def seconds(self, work: Work) -> float:
         """What that work takes."""
-        total_s: float = sum(map(mul, self, work))
-        return total_s
+        spent = tuple(map(mul, self, work))
+        moving_s, multiplying_s = sum(spent[:3]), sum(spent[3:6])
+        return hypot(moving_s, multiplying_s) + sum(spent[6:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
