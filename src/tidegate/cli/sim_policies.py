@@ -74,6 +74,9 @@ def scenarios(
         PolicyError: a policy has mistakes.
         click.UsageError: something else cannot be.
     """
+    if policy is not None and not _is_law(policy):
+        message = f"--policy {policy}: it must be one of {', '.join(LAWS)} or {STATIC}:N"
+        raise click.UsageError(message)
     first = policy or ("built-in" if file is None else file.stem)
     found = [Named(first, _scenario(file, policy, wishes, trace))]
     for other in others:
