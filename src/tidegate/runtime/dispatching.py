@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
 from tidegate.core.effects import CancelUpstream, Record, Reject, Report, Send
-from tidegate.core.events import RouteTableChanged
+from tidegate.core.events import Failure, RouteTableChanged, UpstreamFailed
 from tidegate.core.types import DemandReport, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
@@ -54,6 +54,7 @@ class DispatchOwner:
                 Report: lambda effect: on_report(effect.report),
                 Record: on_record,
             },
+            failed=self._not_sent,
         )
         self.handle: Callable[[DispatchEvent], None] = self._turns.handle
         """Report a fact; see ``Turns.handle``."""
@@ -90,6 +91,11 @@ class DispatchOwner:
     def _send(self, order: Send) -> None:
         assert self._carrier is not None
         self._carrier.send(order, self._routes[order.replica_id])
+
+    def _not_sent(self, effect: object, _error: Exception) -> None:
+        """A request that could not be sent has a slot and no answer to come: an attempt that failed."""
+        if isinstance(effect, Send):
+            self.handle(UpstreamFailed(effect.request_id, Failure.ERROR))
 
     def _reject(self, order: Reject) -> None:
         assert self._carrier is not None
