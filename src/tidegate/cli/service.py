@@ -125,9 +125,10 @@ class Service:
         host, port = await self._gateway.start()
         self.url = self._pages.gateway = f"http://{host}:{port}"
         await self._admin.start()
+        # Requests are held from here on. That they are accepted is said only once the fleet is ours.
+        await self._fleets.open(self._control.seen)
         click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
-        await self._fleets.open(self._control.seen)
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
         # What exists now lives as long as the process. Frozen, it is not walked by full collections any
@@ -195,11 +196,23 @@ class Service:
     async def _tick_for_ever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._dispatch.handle(Tick())
-            self._dispatch.handle(ReportDue())
-            self._control.handle(Tick())
-            if _stamp(self._policy) != self._policy_stamp:
-                self._reload()
+            for step in (self._tick_dispatch, self._tick_control, self._look_at_policy):
+                try:
+                    step()
+                except Exception:
+                    # Deadlines and scaling must go on whatever one step met.
+                    log.exception("a step of the tick failed")
+
+    def _tick_dispatch(self) -> None:
+        self._dispatch.handle(Tick())
+        self._dispatch.handle(ReportDue())
+
+    def _tick_control(self) -> None:
+        self._control.handle(Tick())
+
+    def _look_at_policy(self) -> None:
+        if _stamp(self._policy) != self._policy_stamp:
+            self._reload()
 
     def _reload(self) -> None:
         """Take over the policy file whole, or say why not and change nothing."""

@@ -79,14 +79,15 @@ class ControlOwner:
                 log.info("replica %s: %s", replica_id, what.value)
             case _:
                 pass
-        self.handle(event)
+        if not self._has_ceased:
+            self.handle(event)
 
     def view(self) -> FleetView:
         """The fleet as the controller knows it."""
         return self._controller.state(self._clock.now_s())
 
     def cease(self) -> None:
-        """Stop the timer; nothing is decided on its own any more, and replicas end because all does."""
+        """Nothing is decided any more: replicas end because all does, and none is started for them."""
         self._has_ceased = True
         self._turns.cease()
 
