@@ -63,35 +63,35 @@ class Replica:
     route: Route | None = None
     """As the gateways were told last."""
 
+    # What follows from the state, kept beside it: a turn asks each replica for these again and again.
+    is_coming_up: bool = field(init=False)
+    is_live: bool = field(init=False)
+    """It serves or is on its way to: it counts as one of those desired."""
+    is_ended: bool = field(init=False)
+
     def __post_init__(self) -> None:
         self.size = Size(self.spec.gpus, self.spec.price_per_h)
-
-    @property
-    def is_coming_up(self) -> bool:
-        return self.state in COMING_UP
-
-    @property
-    def is_live(self) -> bool:
-        """It serves or is on its way to: it counts as one of those desired."""
-        return self.state in LIVE
+        self._enter(self.state)
 
     @property
     def can_be_kept(self) -> bool:
         """It drains, but nobody has ordered its end yet."""
         return self.state is State.DRAINING and self.stopped_s is None
 
-    @property
-    def is_ended(self) -> bool:
-        return self.state in ENDED
-
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""
         try:
-            self.state = advance(self.state, seen)
+            self._enter(advance(self.state, seen))
         except IllegalTransition:
             return False
         self.since_s = now_s
         return True
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.is_coming_up = state in COMING_UP
+        self.is_live = state in LIVE
+        self.is_ended = state in ENDED
 
 
 class Replicas:

@@ -98,8 +98,9 @@ def model_route(
     3. A start is possible: after the back-off and a cold start, if one is to be started.
     4. Nothing can be started: no use in waiting, for this reason.
     """
-    if any(replica.state is State.SERVING for replica in replicas):  # 1
-        return ModelRoute(plan.model, can_serve=True)
+    for replica in replicas:
+        if replica.state is State.SERVING:  # 1
+            return ModelRoute(plan.model, can_serve=True)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
