@@ -26,7 +26,7 @@ EXTRA := (slow or browser) and not vllm and not kubernetes
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve demo test test-slow test-all test-vllm check fix bench docs golden golden-accept lock setup \
+.PHONY: help serve demo test test-slow test-all test-vllm check fix bench fidelity docs golden golden-accept lock setup \
         setup-serve setup-aiperf setup-vllm chromium clean
 
 help: ## print this list
@@ -88,6 +88,9 @@ bench: $(TEST_READY) ## every benchmark: a table here, the figures in build/benc
 bench-%: $(TEST_READY)
 	@mkdir -p build/bench
 	@$(BIN)/python -m benchmarks.$* $(ARGS)
+
+fidelity: $(TEST_READY) ## how near the models come to Vidur, to real vLLM runs and to measured serving points
+	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.fidelity $(ARGS)
 
 lock: $(TEST_READY) ## renew requirements/*.txt (ARGS=--upgrade takes newer versions)
 	@PATH="$(abspath $(BIN)):$$PATH" sh requirements/lock.sh $(ARGS)

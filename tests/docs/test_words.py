@@ -28,8 +28,16 @@ def test_a_page_has_one_title_and_lines_that_fit(name):
 
     assert len(re.findall(r"^# ", prose, re.MULTILINE)) == 1
     # A row of a table is one line, however long; so is a link or a picture.
-    long = [line for line in prose.splitlines() if len(line) > 125 and not line.startswith(("|", "<", "[", "!"))]
+    long = [
+        line for line in prose.splitlines() if len(line) > 125 and not line.startswith(("|", "<", "[", "!"))
+    ]
     assert not long
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs/pictures").glob("*.png")), ids=lambda path: path.name)
+def test_a_picture_is_small_and_shown(path):
+    assert path.stat().st_size < 300_000
+    assert any(f"pictures/{path.name})" in page for page in PAGES.values())
 
 
 def test_every_page_can_be_reached_from_the_readme():

@@ -283,3 +283,24 @@ async def test_hundreds_of_streams_all_get_every_token():
     assert {len(stream.text) for stream in seen} == {200}
     assert state["completed_total"] == 300
     assert state["kv_blocks_used"] == 0
+
+
+async def test_an_adapter_is_a_model_of_its_own():
+    async with emulated(adapters=("red", "blue"), max_adapters=1) as client:
+        _, models = await client.get("/v1/models")
+        before = await client.metrics()
+        answers = [await client.chat("w" * 200, model=model, max_tokens=1) for model in ("m", "red", "red")]
+        status, _ = await client.chat("hello", model="green")
+        page = await client.metrics()
+
+    assert [(card["id"], card["parent"]) for card in models["data"]] == [
+        ("m", None),
+        ("red", "m"),
+        ("blue", "m"),
+    ]
+    assert [status for status, _ in answers] == [200, 200, 200]
+    cached = [answer["usage"]["prompt_tokens_details"]["cached_tokens"] for _, answer in answers]
+    assert cached == [0, 0, 48]  # what the base model has computed is of no use to an adapter
+    assert status == 404
+    assert "lora_requests_info" not in before
+    assert 'vllm:lora_requests_info{max_lora="1",running_lora_adapters="",waiting_lora_adapters=""}' in page

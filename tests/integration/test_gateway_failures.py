@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+
 from integration.gateway_world import (
     DONE,
     STREAM_HEAD,
@@ -17,7 +18,6 @@ from integration.gateway_world import (
     whole_stream,
     world,
 )
-
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import UpstreamFailed
@@ -95,6 +95,35 @@ async def test_before_the_first_byte_another_replica_is_tried(bad, failure):
         assert (len(bad_engine.asked), len(good_engine.asked)) == (1, 1)
         await wait_until(lambda: w.outcomes() == ["completed"])
         assert w.records[0].attempts == 2
+
+
+SHUT_DOWN = whole_json(
+    {"error": {"message": "cannot schedule new futures after shutdown"}}, "500 Internal Server Error"
+)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+async def test_an_error_whose_words_say_that_nothing_was_taken_on_is_a_busy_engine(pieces):
+    async def script(asked):
+        size = -(-len(SHUT_DOWN) // pieces)
+        for start in range(0, len(SHUT_DOWN), size):
+            await asked.send(SHUT_DOWN[start : start + size])
+            await asyncio.sleep(0.005)
+
+    manners = Manners(busy_marks=(b"cannot schedule new futures after shutdown",))
+    leaving, staying = Engine(script), Engine()
+    async with world(leaving, staying, manners=manners) as w:
+        assert (await w.ask(post(chat()))).status == 200
+        assert failures(w) == ["BUSY"]
+
+
+async def test_other_errors_of_such_an_engine_stay_errors():
+    manners = Manners(busy_marks=(b"cannot schedule new futures after shutdown",))
+    words = whole_json({"error": {"message": "out of memory"}}, "500 Internal Server Error")
+    cut_short = saying_and_cutting(words[:-5])
+    async with world(Engine(saying(words)), Engine(cut_short), Engine(), manners=manners) as w:
+        assert (await w.ask(post(chat()))).status == 200
+        assert failures(w) == ["ERROR", "ERROR"]
 
 
 async def test_a_replica_that_does_not_listen_is_passed_over():

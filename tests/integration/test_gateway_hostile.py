@@ -5,8 +5,8 @@ import json
 import logging
 
 import pytest
-from integration.gateway_world import CHAT, DONE, Engine, chat, post, wait_until, world
 
+from integration.gateway_world import CHAT, DONE, Engine, chat, post, wait_until, world
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.types import FlowId
 

@@ -5,6 +5,7 @@ import hashlib
 
 import openai
 import pytest
+
 from integration.gateway_world import (
     STREAM_HEAD,
     Engine,
@@ -15,7 +16,6 @@ from integration.gateway_world import (
     whole_stream,
     world,
 )
-
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.settings import DispatchConfig, QueueLimits
 from tidegate.core.types import FlowId
@@ -24,14 +24,20 @@ MESSAGES = [{"role": "user", "content": "hello"}]
 
 
 def sdk(w, key="sk-good", max_retries=0, timeout=20):
-    client = openai.AsyncOpenAI(
+    return openai.AsyncOpenAI(
         base_url=f"http://{w.host}:{w.port}/v1",
         api_key=key,
         max_retries=max_retries,
         timeout=timeout,
         http_client=openai.DefaultAsyncHttpxClient(trust_env=False),
     )
-    return client
+
+
+async def read_all(stream, seen, go):
+    """Read to the end, and say when something came."""
+    async for piece in stream:
+        seen.append(piece)
+        go.set()
 
 
 async def hang(asked):
@@ -131,10 +137,8 @@ async def test_a_stream_that_fails_raises_after_what_it_had():
         stream = await client.chat.completions.create(model="m", messages=MESSAGES, stream=True)
         seen = []
         with pytest.raises(openai.APIError, match="failed in the middle"):
-            async for piece in stream:
-                seen.append(piece.choices[0].delta.content)
-                go.set()
-        assert seen == ["one"]
+            await read_all(stream, seen, go)
+        assert [piece.choices[0].delta.content for piece in seen] == ["one"]
         assert w.outcomes() == ["failed_midstream"]
 
 
@@ -152,8 +156,7 @@ async def test_a_responses_stream_that_fails_raises_too():
     async with world(Engine(script)) as w, sdk(w) as client:
         stream = await client.responses.create(model="m", input="x", stream=True)
         with pytest.raises(openai.APIError):
-            async for _ in stream:
-                go.set()
+            await read_all(stream, [], go)
 
 
 async def test_leaving_a_stream_stops_the_engine():

@@ -1,6 +1,7 @@
 """What the journal writes, the replay reads: on a real disk, with a real event loop."""
 
 import asyncio
+import io
 import json
 
 import pytest
@@ -20,8 +21,9 @@ from tidegate.core.events import (
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import Address, ModelRoute, Route, RouteTable
-from tidegate.runtime.journal import FileJournal, segments
+from tidegate.runtime.journal import FileJournal
 from tidegate.runtime.replay import JournalError, journal_files, replay
+from tidegate.runtime.segments import append, segments
 
 
 def a_day(journal, *, turns=400):
@@ -107,7 +109,7 @@ async def test_what_cannot_be_written_in_time_is_counted_in_the_file(tmp_path):
     a_day(journal, turns=800)
     lost = journal.dropped_total
     assert lost > 0
-    journal._batches.maxsize = 0
+    journal._batches.maxsize = 1_000
     journal.start()
     a_day(journal)
     await asyncio.to_thread(journal.close)
@@ -126,5 +128,59 @@ def test_a_file_that_is_no_journal_says_which_line(tmp_path):
     other = tmp_path / "other.jsonl"
     other.write_text('{"hello": 1}\n')
 
-    with pytest.raises(JournalError, match="other.jsonl:1 is not a line of a journal"):
+    with pytest.raises(JournalError, match=r"other\.jsonl:1 is not a line of a journal"):
         replay(journal_files(other))
+
+
+@pytest.mark.parametrize("text", ['{"hello": 1}', "[1, 2]", '{"missing": "many"}'])
+def test_whatever_else_a_line_may_be_it_is_named(tmp_path, text):
+    other = tmp_path / "other.jsonl"
+    other.write_text(text + "\n")
+
+    with pytest.raises(JournalError, match=r"other\.jsonl:1 is not a line of a journal"):
+        replay(journal_files(other))
+
+
+@pytest.mark.parametrize(
+    "event, says",
+    [
+        ({"Vanished": {}}, "there is no event 'Vanished'"),
+        ({}, "there is no event ''"),
+        ({"FirstByte": {"name": 1}}, "this version reads FirstByte otherwise"),
+    ],
+)
+def test_an_event_of_another_version_says_so(tmp_path, event, says):
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"t": 1.0, "brain": "dispatch", "event": event, "effects": []}) + "\n")
+
+    with pytest.raises(JournalError, match=says):
+        replay(journal_files(other))
+
+
+class FullDisk(io.FileIO):
+    """Takes forty bytes more, then nothing."""
+
+    def write(self, data):
+        room = 100 - self.tell()
+        if room <= 0:
+            raise OSError(28, "No space left on device")
+        return super().write(bytes(data)[:40][:room])
+
+
+def test_what_a_full_disk_cut_off_is_taken_back_and_the_rest_is_whole(tmp_path):
+    with FullDisk(tmp_path / "full", "wb") as file:
+        assert append(file, b"a" * 59 + b"\n")  # in two writes
+        assert not append(file, b"b" * 79 + b"\n")
+        assert append(file, b"c" * 9 + b"\n")
+
+    assert (tmp_path / "full").read_bytes() == b"a" * 59 + b"\n" + b"c" * 9 + b"\n"
+
+
+async def test_many_short_runs_keep_within_the_space_too(tmp_path):
+    for run in range(40):
+        journal = FileJournal(tmp_path, f"20261129T12{run:04d}", 80_000)
+        journal.start()
+        a_day(journal, turns=40)
+        await asyncio.to_thread(journal.close)
+
+    assert sum(path.stat().st_size for path in segments(tmp_path)) <= 90_000

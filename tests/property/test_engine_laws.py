@@ -17,18 +17,23 @@ arrivals = st.lists(
         st.integers(1, 300),  # prompt tokens
         st.integers(1, 120),  # output tokens
         st.integers(0, 3),  # which shared beginning
+        st.sampled_from([None, None, "red", "blue", "green"]),  # adapter
     ),
     min_size=1,
     max_size=40,
 )
 limits = st.builds(
-    lambda sequences, extra, blocks, block, caching, reserve: Limits(
+    lambda sequences, extra, blocks, block, caching, reserve, adapters, host, ahead: Limits(
         max_sequences=sequences,
         max_step_tokens=sequences + extra,
         kv_blocks=blocks + 420 // block + 1,
         block_tokens=block,
         prefix_caching=caching,
         reserve_prompt=reserve,
+        max_adapters=adapters,
+        host_blocks=host,
+        host_block_load_s=0.001,
+        async_scheduling=ahead,
     ),
     st.integers(1, 12),
     st.integers(1, 200),
@@ -36,17 +41,20 @@ limits = st.builds(
     st.sampled_from([1, 3, 16, 64]),
     st.booleans(),
     st.booleans(),
+    st.integers(1, 3),
+    st.sampled_from([0, 5, 50]),
+    st.booleans(),
 )
 
 
 def sequences_of(arrivals, block_tokens):
     now_s, made = 0.0, []
-    for number, (gap_s, prompt, output, shared) in enumerate(arrivals):
+    for number, (gap_s, prompt, output, shared, adapter) in enumerate(arrivals):
         now_s += gap_s
         blocks = (prompt + output) // block_tokens
         names = [(shared, block) for block in range(min(blocks, 100 // block_tokens))]
         names += [(1000 + number, block) for block in range(len(names), blocks)]
-        made.append((now_s, Sequence(number, prompt, output, tuple(hash(name) for name in names))))
+        made.append((now_s, Sequence(number, prompt, output, tuple(map(hash, names)), adapter)))
     return made
 
 

@@ -9,7 +9,7 @@ from tidegate.core.types import Address
 
 
 def filled(template: Sequence[str], spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
-    """The operator's command with its placeholders filled in.
+    """The operator's command with its placeholders filled in, and the operator's arguments after it.
 
     Plain replacement instead of ``str.format``: engines take JSON on the command line, whose braces
     must survive.
@@ -22,7 +22,7 @@ def filled(template: Sequence[str], spec: EngineSpec, address: Address, gpus: Se
         "{slots}": str(spec.slots),
         "{gpus}": ",".join(map(str, gpus)),
     }
-    return [_replaced(word, values) for word in template]
+    return [_replaced(word, values) for word in (*template, *spec.extra_args)]
 
 
 def _replaced(word: str, values: dict[str, str]) -> str:

@@ -28,6 +28,8 @@ class Emulated(Vllm):
         argv += ["--host", address.host, "--port", str(address.port), "--max-sequences", str(spec.slots)]
         if spec.weights:
             argv += ["--profile", spec.weights]
+        for adapter in spec.lora or ():
+            argv += ["--lora", adapter]
         return [*argv, *spec.extra_args]
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:

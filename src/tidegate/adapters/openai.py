@@ -32,7 +32,7 @@ class OpenAI:
                 f"model {spec.model_name!r}: the openai adapter knows no engine to start; give a command"
             )
             raise ValueError(message)
-        return [*commands.filled(spec.command, spec, address, gpus), *spec.extra_args]
+        return commands.filled(spec.command, spec, address, gpus)
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """Nothing but what the operator set."""

@@ -20,9 +20,9 @@ from tidegate.core.types import Address
 _FIRST_TIMEOUT_S = 1.0
 _LONGEST_TIMEOUT_S = 30.0
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.5
-_BROKEN_ANSWERS = 10
-"""So many final answers in a row (unknown model, engine error) mean that waiting is in vain."""
+_LONGEST_PAUSE_S = 0.1
+_BROKEN_FOR_S = 3.0
+"""Nothing but final answers (unknown model, engine error) for so long means that waiting is in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +75,18 @@ class EngineClient:
         Runs until cancelled when no answer is final. Each answer goes to ``on_answer``, for whoever
         must say why the deadline passed.
         """
-        pause_s, timeout_s, broken = _FIRST_PAUSE_S, _FIRST_TIMEOUT_S, 0
+        pause_s, timeout_s, broken_since_s = _FIRST_PAUSE_S, _FIRST_TIMEOUT_S, None
         while True:
             began_s = time.monotonic()
             answer = await self.probe(address, adapter, spec, timeout_s)
             on_answer(answer)
             if answer.readiness is Readiness.READY:
                 return answer
-            broken = broken + 1 if answer.readiness is Readiness.BROKEN else 0
-            if broken >= _BROKEN_ANSWERS:
+            if answer.readiness is not Readiness.BROKEN:
+                broken_since_s = None
+            elif broken_since_s is None:
+                broken_since_s = began_s
+            elif began_s - broken_since_s >= _BROKEN_FOR_S:
                 return answer
             # A probe cut off makes the engine start over with the next one, so a slow engine is given
             # longer each time, and a measured round trip fits four times into the next timeout.

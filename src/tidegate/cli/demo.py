@@ -28,7 +28,9 @@ PEAK_RPS = 6.0
 @click.option("--minutes-per-day", type=click.FloatRange(0.5, 1440), default=4.0, show_default=True)
 @click.option("--peak-rps", type=click.FloatRange(0.1, 500), default=PEAK_RPS, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True
+)
 def demo_command(
     port: int, admin_port: int, minutes_per_day: float, peak_rps: float, seed: int, log_level: str
 ) -> None:
@@ -68,12 +70,16 @@ async def _demo(
             await load
 
 
-async def _load(service: Service, minutes_per_day: float, peak_rps: float, seed: int, stop: asyncio.Event) -> None:
+async def _load(
+    service: Service, minutes_per_day: float, peak_rps: float, seed: int, stop: asyncio.Event
+) -> None:
     from tidegate.cli.load import daily_load
     from tidegate.sim.kernel import SeededDice
 
     await service.ready.wait()
-    click.echo(f"one day passes in {minutes_per_day:g} minutes, {peak_rps:g} requests/s at its peak", err=True)
+    click.echo(
+        f"one day passes in {minutes_per_day:g} minutes, {peak_rps:g} requests/s at its peak", err=True
+    )
     await daily_load(
         service.url,
         MODEL,

@@ -16,6 +16,8 @@ from tidegate.cli.demo import demo_command
 from tidegate.cli.emulating import emulate_command
 from tidegate.cli.replaying import replay_command
 from tidegate.cli.serving import serve_command
+from tidegate.cli.simulating import simulate_command
+from tidegate.cli.tracing import trace_group
 
 INTERRUPTED = 130
 WRONG_USAGE = 2
@@ -31,6 +33,8 @@ cli.add_command(serve_command)
 cli.add_command(demo_command)
 cli.add_command(emulate_command)
 cli.add_command(replay_command)
+cli.add_command(simulate_command)
+cli.add_command(trace_group)
 
 
 @cli.group()

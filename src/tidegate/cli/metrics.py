@@ -28,7 +28,9 @@ class FleetMetrics(Collector):
         replicas = GaugeMetricFamily("tidegate_replicas", "Replicas by state.", labels=("model", "state"))
         queued = GaugeMetricFamily("tidegate_queued_requests", "Requests that wait.", labels=("model",))
         failures = GaugeMetricFamily(
-            "tidegate_failed_starts_in_a_row", "Starts that failed since the last good one.", labels=("model",)
+            "tidegate_failed_starts_in_a_row",
+            "Starts that failed since the last good one.",
+            labels=("model",),
         )
         for model in view.models:
             desired.add_metric((model.model,), model.desired)

@@ -52,7 +52,9 @@ def _print(files: list[Path], found: Replayed) -> None:
     for name, count in sorted(found.by_event.items()):
         click.echo(f"  {name:<28} {count:>9}")
     for difference in found.first:
-        click.echo(f"\n{difference.source}  {difference.brain} at {difference.at_s:.3f} s, {difference.event}")
+        click.echo(
+            f"\n{difference.source}  {difference.brain} at {difference.at_s:.3f} s, {difference.event}"
+        )
         click.echo(f"  recorded  {difference.recorded}")
         click.echo(f"  replayed  {difference.replayed}")
     if found.missing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import logging
 import os
 import signal
@@ -124,11 +125,16 @@ class Service:
         host, port = await self._gateway.start()
         self.url = self._pages.gateway = f"http://{host}:{port}"
         await self._admin.start()
+        # Requests are held from here on. That they are accepted is said only once the fleet is ours.
+        await self._fleets.open(self._control.seen)
         click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
-        await self._fleets.open(self._control.seen)
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
+        # What exists now lives as long as the process. Frozen, it is not walked by full collections any
+        # more, which would stop every stream for 66 ms each.
+        gc.collect()
+        gc.freeze()
         self.ready.set()
 
     def _catch_signals(self) -> None:
@@ -147,7 +153,9 @@ class Service:
 
     async def _drain(self) -> None:
         deadline_s = self._settings.gateway.stop_deadline_s
-        log.info("stopping: %d requests are open, %.0f s to end them", self._dispatch.open_requests, deadline_s)
+        log.info(
+            "stopping: %d requests are open, %.0f s to end them", self._dispatch.open_requests, deadline_s
+        )
         self._gateway.begin_stop()
         self._dispatch.handle(StopBegun(self._clock.now_s() + deadline_s))
         with contextlib.suppress(TimeoutError):
@@ -188,11 +196,23 @@ class Service:
     async def _tick_for_ever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            self._dispatch.handle(Tick())
-            self._dispatch.handle(ReportDue())
-            self._control.handle(Tick())
-            if _stamp(self._policy) != self._policy_stamp:
-                self._reload()
+            for step in (self._tick_dispatch, self._tick_control, self._look_at_policy):
+                try:
+                    step()
+                except Exception:
+                    # Deadlines and scaling must go on whatever one step met.
+                    log.exception("a step of the tick failed")
+
+    def _tick_dispatch(self) -> None:
+        self._dispatch.handle(Tick())
+        self._dispatch.handle(ReportDue())
+
+    def _tick_control(self) -> None:
+        self._control.handle(Tick())
+
+    def _look_at_policy(self) -> None:
+        if _stamp(self._policy) != self._policy_stamp:
+            self._reload()
 
     def _reload(self) -> None:
         """Take over the policy file whole, or say why not and change nothing."""
@@ -202,11 +222,12 @@ class Service:
         try:
             new = load(self._policy)
         except (PolicyError, OSError) as error:
-            log.error("the policy file was changed and is not usable; nothing changes:\n%s", error)
+            log.warning("the policy file was changed and is not usable; nothing changes:\n%s", error)
             return
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
         for key in differences(self._settings, new):
-            log.warning("%s has changed and takes effect with the next start", key)
+            whose = "a replica" if key.startswith("models.") else "Tidegate"
+            log.warning("%s has changed; it holds from the next start of %s on", key, whose)
         self._settings = new
         self._fleets.configure(new)
         self._gateway.configure(new.gateway)

@@ -20,7 +20,9 @@ INTERRUPTED = 130
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), help="The gateway's port; 0 takes any free one.")
 @click.option("--admin-port", type=click.IntRange(0, 65535), help="The admin page's port.")
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True)
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", show_default=True
+)
 def serve_command(file: Path | None, port: int | None, admin_port: int | None, log_level: str) -> None:
     """Serve the models of the policy FILE (./tidegate.yaml when left out).
 

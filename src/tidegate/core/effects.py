@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.core.outcomes import Outcome
 from tidegate.core.types import DemandReport, FlowId, ModelId, ReplicaId, RequestId, RouteTable
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WakeAt:
     """Send a Tick at this moment, or sooner."""
 
@@ -18,7 +17,7 @@ class WakeAt:
 # ---- of the Dispatcher ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Send:
     """Pass the request to this replica. Its slot is already taken."""
 
@@ -28,7 +27,7 @@ class Send:
     """1 for the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hedge:
     """Pass the request to this replica too. Whoever answers first is heard; the other is cancelled then."""
 
@@ -37,7 +36,7 @@ class Hedge:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resume:
     """Let this replica take the answer up where it broke off, and join the two for the client."""
 
@@ -48,7 +47,7 @@ class Resume:
     """Passed on so far."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reject:
     """End the request with this outcome.
 
@@ -62,7 +61,7 @@ class Reject:
     retry_after_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CancelUpstream:
     """Nobody waits for this answer any more: make the engine stop."""
 
@@ -70,14 +69,14 @@ class CancelUpstream:
     replica_id: ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Report:
     """Hand this to the controller: it is due, or somebody waits and nobody serves."""
 
     report: DemandReport
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RolledBack:
     """A version gets nothing more of the traffic that is shifted, until it is configured anew."""
 
@@ -87,7 +86,7 @@ class RolledBack:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Record:
     """A request has ended: its one ledger entry, closed. For metrics, the request log and usage."""
 
@@ -109,7 +108,7 @@ class Record:
 # ---- of the FleetController ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Launch:
     """Start a replica under this id."""
 
@@ -118,7 +117,7 @@ class Launch:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stop:
     """End this replica's processes; it has no requests left, or its drain deadline has passed."""
 
@@ -126,14 +125,14 @@ class Stop:
     because: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PublishRoutes:
     """Give every gateway this table."""
 
     table: RouteTable
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prediction:
     """What a number of replicas was predicted to mean."""
 
@@ -144,7 +143,7 @@ class Prediction:
     cost_per_h: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Decision:
     """A decision about one model's number of replicas, with what it was made from."""
 

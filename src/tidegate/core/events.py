@@ -5,7 +5,7 @@ The first group goes to the Dispatcher, the second to the FleetController. ``Tic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
@@ -28,9 +28,10 @@ from tidegate.core.types import (
     RequestId,
     RouteTable,
 )
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Tick:
     """Time has passed. Sent at a steady rate, and at each moment asked for by ``WakeAt``."""
 
@@ -38,7 +39,7 @@ class Tick:
 # ---- to the Dispatcher ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RequestArrived:
     """A well-formed, authenticated request for some model."""
 
@@ -68,7 +69,7 @@ class RequestArrived:
     """What a request has in common with itself when the client sends it again."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FirstByte:
     """The engine's answer has begun and passed on to the client: no retry from here on."""
 
@@ -77,7 +78,7 @@ class FirstByte:
     """Whose answer; may be left out while only one replica works on the request."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TokensSent:
     """So many tokens of a stream have been passed on in all; sent now and then."""
 
@@ -85,7 +86,7 @@ class TokensSent:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpstreamEnded:
     """The engine's answer is complete and was passed on.
 
@@ -114,7 +115,7 @@ class Failure(Enum):
     MALFORMED = "answer is not HTTP"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UpstreamFailed:
     """An attempt failed. Whether a byte had been passed on is in the ledger (``FirstByte``)."""
 
@@ -127,21 +128,21 @@ class UpstreamFailed:
     """Tokens passed on, when another replica could take the answer up from there; else None."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientGone:
     """The client closed its connection, in whatever phase."""
 
     request_id: RequestId
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RouteTableChanged:
     """The controller published a new table."""
 
     table: RouteTable
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelsConfigured:
     """Which models exist and how each is dispatched. Models left out are no longer served."""
 
@@ -152,14 +153,14 @@ class ModelsConfigured:
     """Names behind which several of these models stand."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopBegun:
     """The gateway is going down: nothing new is accepted, the rest has until ``deadline_s``."""
 
     deadline_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReportDue:
     """It is time to tell the controller about demand; answered with one ``Report``."""
 
@@ -167,7 +168,7 @@ class ReportDue:
 # ---- to the FleetController ----
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FleetConfigured:
     """Which models exist, how each is scaled, and what the fleet as a whole may use.
 
@@ -178,14 +179,14 @@ class FleetConfigured:
     limits: FleetLimits
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DemandReported:
     """A gateway's ledger, as of now."""
 
     report: DemandReport
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaSeen:
     """Something happened to a replica, as its backend saw it."""
 
@@ -196,7 +197,7 @@ class ReplicaSeen:
     """For a failure: the reason and the engine's last words. Never a prompt."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaAdopted:
     """A replica that a former controller started was found alive and answering."""
 
@@ -205,7 +206,7 @@ class ReplicaAdopted:
     address: Address
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EngineReported:
     """One scrape of an engine's own metrics. None: the page did not say."""
 
@@ -215,7 +216,7 @@ class EngineReported:
     kv_usage_ratio: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SignalsReported:
     """Signals for the threshold law, from wherever the shell gets them. None: not known."""
 

@@ -6,7 +6,7 @@ A replica is *requested*, gets its machine (*procuring*), its files (*pulling*),
 processes are gone, or *sleeping* while its weights stay in host memory. *stopped* and *failed* end.
 
 Not every backend sees every stage: a local process goes from *requested* straight to *starting*,
-so a stage may be skipped but never returned to. ``docs/lifecycle.md`` is drawn from this table:
+so a stage may be skipped but never returned to. ``docs/lifecycle.mmd`` is drawn from this table:
 ``python -m tidegate.core.lifecycle`` prints it.
 """
 
@@ -30,6 +30,9 @@ class State(Enum):
     STOPPED = "stopped"
     FAILED = "failed"
 
+    # By identity, in C: Enum's own hashes the name in Python, and states are looked up in every turn.
+    __hash__ = object.__hash__
+
 
 class Seen(Enum):
     """What can happen to a replica."""
@@ -47,6 +50,8 @@ class Seen(Enum):
     WANTED_AGAIN = "wanted again"
     EXITED = "exited"
     GAVE_UP = "gave up"
+
+    __hash__ = object.__hash__
 
 
 class IllegalTransition(ValueError):
@@ -105,6 +110,9 @@ ENDED = frozenset(state for state, moves in TRANSITIONS.items() if not moves)
 
 COMING_UP = frozenset(_STAGES)
 """Launched or about to be, and not ready yet."""
+
+LIVE = COMING_UP | {State.WARM, State.SERVING}
+"""Serving or on the way to it."""
 
 
 def advance(state: State, seen: Seen) -> State:

@@ -6,10 +6,10 @@ is on that clock. ``None`` always means "not known" and never zero.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NewType, Protocol
 
 from tidegate.core.lifecycle import State
+from tidegate.core.values import value
 
 ModelId = NewType("ModelId", str)
 """What a client asks for by name."""
@@ -36,7 +36,7 @@ class Dice(Protocol):
         """A float in [0, 1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Address:
     """Where a replica's engine listens."""
 
@@ -44,7 +44,7 @@ class Address:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Route:
     """What a gateway may know and do about one replica."""
 
@@ -65,7 +65,7 @@ class Route:
     """LoRA adapters that its engine says are on the GPU; None: it does not say."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelRoute:
     """What a gateway may know about one configured model, replicas or none."""
 
@@ -77,7 +77,7 @@ class ModelRoute:
     expected_ready_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RouteTable:
     """Controller to gateway, always whole. Replicas in order of id."""
 
@@ -86,7 +86,7 @@ class RouteTable:
     routes: tuple[Route, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LatencySummary:
     """Percentiles over the last reporting span; None without a sample."""
 
@@ -99,7 +99,7 @@ class LatencySummary:
     tpot_p90_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ModelDemand:
     """One model's demand as one gateway's ledger knows it."""
 
@@ -121,7 +121,7 @@ class ModelDemand:
     latency: LatencySummary = LatencySummary()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReplicaLoad:
     """What one gateway has in flight on one replica."""
 
@@ -130,7 +130,7 @@ class ReplicaLoad:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DemandReport:
     """Gateway to controller: demand of every configured model, load of every routed replica."""
 

@@ -6,6 +6,7 @@ kept in plain lists, because a histogram over tokens must take hundreds at once.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
@@ -73,6 +74,7 @@ class Meters:
         self._time_scale = time_scale
         self._finished = dict.fromkeys(_REASONS, 0)
         self._rejected = 0
+        self._has_adapters = False
         self._prompt_tokens = 0
         self._cached_tokens = 0
         self._seen_steps, self._seen_tokens, self._seen_outputs, self._seen_busy_s = 0, 0, 0, 0.0
@@ -97,6 +99,7 @@ class Meters:
     def passed(self, engine: Engine, told: Progress) -> None:
         """The engine has gone on."""
         for sequence in told.started:
+            self._has_adapters = self._has_adapters or sequence.adapter is not None
             self._prompt_tokens += sequence.prompt_tokens
             self._cached_tokens += sequence.cached_tokens
             self._ttft.observe(self._wall_s(sequence.queued_s, sequence.first_token_s))
@@ -169,6 +172,8 @@ class Meters:
         yield self._counters("request_success", "finished_reason", self._finished)
         yield self._counters("admission_rejections", "reason", {"max_num_queued_reqs": self._rejected})
         yield _cache_config(engine)
+        if self._has_adapters:
+            yield _adapters(engine)
         for histogram in (
             *(self._ttft, self._itl, self._tpot, self._e2e, self._queue, self._inference, self._prefill),
             *(self._decode, self._prompts, self._outputs, self._steps, self._preempted),
@@ -208,6 +213,20 @@ def _cache_config(engine: Engine) -> Metric:
     limits = engine.limits
     values = [str(limits.block_tokens), str(limits.prefix_caching), "0", str(limits.kv_blocks)]
     family.add_metric(values, 1)
+    return family
+
+
+def _adapters(engine: Engine) -> Metric:
+    # The value is the moment of writing, and the series appears with the first adapter: as in vLLM.
+    family = GaugeMetricFamily(
+        "vllm:lora_requests_info",
+        "Running stats on lora requests.",
+        labels=["max_lora", "running_lora_adapters", "waiting_lora_adapters"],
+    )
+    running, waiting = (
+        ",".join(map(str, names)) for names in (engine.adapters_running, engine.adapters_waiting)
+    )
+    family.add_metric([str(engine.limits.max_adapters), running, waiting], time.time())
     return family
 
 

@@ -57,6 +57,10 @@ class EmulatorOptions:
     max_sequences: int | None = None
     """The batch size; the profile's unless given."""
     kv_blocks: int | None = None
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters by the names that clients ask for instead of the model's."""
+    max_adapters: int | None = None
+    """Different ones in one step; the profile's unless given."""
     max_queued: int | None = None
     """While so many wait, more are answered 503; no limit unless given. Whoever arrives within one step
     waits too, so that a burst is turned away although there is room, as in vLLM."""
@@ -81,6 +85,7 @@ class EmulatorOptions:
             limits,
             max_sequences=self.max_sequences or limits.max_sequences,
             kv_blocks=self.kv_blocks or limits.kv_blocks,
+            max_adapters=self.max_adapters or limits.max_adapters,
         )
 
     @property
@@ -96,7 +101,7 @@ class EmulatorOptions:
             yield f"port is {self.port}; it must be from 0 (any free one) to 65535"
         if not 0 < self.time_scale <= 10_000:
             yield f"time-scale is {self.time_scale:g}; it must be above 0 and at most 10000"
-        for name in ("max_sequences", "kv_blocks", "max_queued"):
+        for name in ("max_sequences", "kv_blocks", "max_adapters", "max_queued"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 yield f"{name.replace('_', '-')} is {value}; it must be at least 1"
@@ -118,6 +123,8 @@ def parser() -> argparse.ArgumentParser:
     add("--time-scale", type=float, default=1.0, help="so many times as fast as the real engine")
     add("--max-sequences", type=int, help="batch size instead of the profile's")
     add("--kv-blocks", type=int, help="blocks of the KV cache instead of the profile's")
+    add("--lora", action="append", default=[], metavar="NAME", help="a LoRA adapter that clients may ask for")
+    add("--max-adapters", type=int, help="different adapters in one step")
     add("--max-queued", type=int, help="answer 503 while so many wait")
     add("--cold-start", type=_argument(cold_start), default=(), help="30s, or image=60s,weights=20s,...")
     add("--refuse-until-ready", action="store_true", help="refuse connections while loading")
@@ -132,6 +139,7 @@ def options_from(argv: Sequence[str] | None) -> EmulatorOptions:
     made = parser()
     given = vars(made.parse_args(argv))
     given["faults"] = tuple(given.pop("fault"))
+    given["adapters"] = tuple(given.pop("lora"))
     given["shutdown_timeout_s"] = given.pop("shutdown_timeout")
     options = EmulatorOptions(**given)
     if problems := list(options.problems()):

@@ -15,6 +15,7 @@ from aiohttp import web
 from tidegate.emulator import wire
 from tidegate.emulator.board import Board
 from tidegate.emulator.faults import Fault, FaultKind
+from tidegate.emulator.options import EmulatorOptions
 from tidegate.emulator.service import Busy, Generation, Service
 
 _MOST_BODY_BYTES = 64 * 2**20
@@ -30,11 +31,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Routes:
     """The handlers, and what they count."""
 
-    def __init__(self, model: str, service: Service, board: Board, connections: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        options: EmulatorOptions,
+        service: Service,
+        board: Board,
+        connections: Callable[[], int],
+    ) -> None:
         self.stage: str | None = "engine_start"
         """What is being waited for; None once it serves."""
         self.is_ending = False
-        self._model = model
+        self._model = options.model_name
+        self._adapters = dict.fromkeys(options.adapters)
         self._service = service
         self._board = board
         self._connections = connections
@@ -70,7 +78,7 @@ class Routes:
                 return refused
             try:
                 wanted = self._checked(read(await request.read()))
-                generation = self._service.submit(wanted)
+                generation = self._service.submit(wanted, self._adapter(wanted))
             except wire.BadRequest as error:
                 return _error(400, str(error), "BadRequestError")
             except KeyError:
@@ -144,7 +152,7 @@ class Routes:
         try:
             model, prompts, is_packed = wire.read_embedding(await request.read())
             asked = [self._checked(wire.Wanted.of_embedding(model, prompt)) for prompt in prompts]
-            generations = [self._service.submit(wanted) for wanted in asked]
+            generations = [self._service.submit(wanted, self._adapter(wanted)) for wanted in asked]
         except wire.BadRequest as error:
             return _error(400, str(error), "BadRequestError")
         except KeyError:
@@ -178,7 +186,7 @@ class Routes:
         return None
 
     def _checked(self, wanted: wire.Wanted) -> wire.Wanted:
-        if wanted.model not in ("", self._model):
+        if wanted.model not in ("", self._model) and wanted.model not in self._adapters:
             raise KeyError(wanted.model)
         context, tokens = self._service.context_tokens, wanted.prompt_tokens + wanted.output_tokens()[0]
         if tokens > context:
@@ -188,6 +196,9 @@ class Routes:
             raise wire.BadRequest(message)
         return wanted
 
+    def _adapter(self, wanted: wire.Wanted) -> str | None:
+        return wanted.model if wanted.model in self._adapters else None
+
     def _unknown_model(self) -> web.Response:
         return _error(404, "The model does not exist.", "NotFoundError", "model")
 
@@ -196,7 +207,7 @@ class Routes:
     async def _models(self, _: web.Request) -> web.Response:
         if self.stage is not None:
             return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
-        return _json(wire.models(self._model, self._service.context_tokens))
+        return _json(wire.models(self._model, self._adapters, self._service.context_tokens))
 
     async def _health(self, _: web.Request) -> web.Response:
         if self.stage is not None:

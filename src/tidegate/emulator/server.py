@@ -46,7 +46,7 @@ class Server:
                 FaultKind.CRASH: self._switch_crash,
             }
         )
-        self._routes = Routes(options.model_name, self._service, self._board, self._open_connections)
+        self._routes = Routes(options, self._service, self._board, self._open_connections)
         self._runner = web.AppRunner(
             self._routes.app(),
             handler_cancellation=True,

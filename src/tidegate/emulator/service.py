@@ -97,7 +97,7 @@ class Service:
 
     # ---- requests ----
 
-    def submit(self, wanted: Wanted) -> Generation:
+    def submit(self, wanted: Wanted, adapter: str | None = None) -> Generation:
         """Queue a request.
 
         Raises:
@@ -109,8 +109,9 @@ class Service:
             raise Busy
         tokens, finish_reason = wanted.output_tokens()
         answer = text.answer(wanted.prompt, tokens, wanted.seed)
-        hashes = text.block_hashes(wanted.prompt + answer.encode(), self.engine.limits.block_tokens)
-        sequence = Sequence(next(self._keys), wanted.prompt_tokens, tokens, hashes)
+        block_tokens = self.engine.limits.block_tokens
+        hashes = text.block_hashes(wanted.prompt + answer.encode(), block_tokens, adapter or "")
+        sequence = Sequence(next(self._keys), wanted.prompt_tokens, tokens, hashes, adapter)
         self.engine.add(sequence, self._now_s())
         generation = Generation(sequence, wanted, answer, finish_reason)
         self._live[sequence] = generation

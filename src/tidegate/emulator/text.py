@@ -54,9 +54,12 @@ def answer(prompt: bytes, tokens: int, seed: int = 0) -> str:
     return "".join(map(_TABLE.__getitem__, source.digest(tokens)))
 
 
-def block_hashes(text: bytes, block_tokens: int) -> tuple[int, ...]:
-    """The chained hashes of the full blocks of a text: equal hashes, equal text up to there."""
-    chain = hashlib.blake2b(digest_size=8)
+def block_hashes(text: bytes, block_tokens: int, adapter: str = "") -> tuple[int, ...]:
+    """The chained hashes of the full blocks of a text: equal hashes, equal text up to there.
+
+    What one adapter has computed is of no use to another.
+    """
+    chain = hashlib.blake2b(adapter.encode(), digest_size=8)
     size = block_tokens * TOKEN_BYTES
     hashes = []
     for begin in range(0, len(text) - size + 1, size):

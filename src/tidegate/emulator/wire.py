@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -237,10 +238,12 @@ def embeddings(model: str, prompts: list[bytes], *, is_packed: bool) -> bytes:
     return msgspec.json.encode({"object": "list", "data": data, "model": model, "usage": counts})
 
 
-def models(model: str, context_tokens: int) -> bytes:
-    """The answer to ``/v1/models``."""
-    card = {"id": model, "object": "model", "created": 0, "owned_by": "tidegate", "root": model}
-    return msgspec.json.encode({"object": "list", "data": [card | {"max_model_len": context_tokens}]})
+def models(model: str, adapters: Iterable[str], context_tokens: int) -> bytes:
+    """The answer to ``/v1/models``: the model, and its adapters as models of their own."""
+    base = {"object": "model", "created": 0, "owned_by": "tidegate", "max_model_len": context_tokens}
+    cards = [base | {"id": model, "root": model, "parent": None}]
+    cards += [base | {"id": adapter, "root": adapter, "parent": model} for adapter in adapters]
+    return msgspec.json.encode({"object": "list", "data": cards})
 
 
 def error(status: int, message: str, kind: str, param: str | None = None) -> bytes:

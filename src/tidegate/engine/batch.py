@@ -10,6 +10,8 @@ waits for its end.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import StepLaw
@@ -52,7 +54,9 @@ class Engine:
         if self.now_s < now_s:
             self.now_s = now_s  # it was idle
         sequence.queued_s = now_s
-        self._scheduler.waiting.append(sequence)
+        if self.limits.async_scheduling:
+            sequence.seen_step = self._decoding.steps + (self.now_s > now_s)
+        self._scheduler.queue(sequence)
 
     def abort(self, sequence: Sequence) -> None:
         """Drop a sequence and free its blocks before the next step; nothing is told of it any more.
@@ -91,6 +95,16 @@ class Engine:
     def pool(self) -> BlockPool:
         """The KV cache, to be looked at."""
         return self._scheduler.pool
+
+    @property
+    def adapters_running(self) -> list[Hashable]:
+        """LoRA adapters that the batch uses."""
+        return list(self._scheduler.adapters.uses)
+
+    @property
+    def adapters_waiting(self) -> list[Hashable]:
+        """LoRA adapters that the queue asks for."""
+        return list(dict.fromkeys(one.adapter for one in self._scheduler.waiting if one.adapter is not None))
 
     def blocks_held(self) -> list[int]:
         """The blocks that each sequence in the batch uses, shared ones counted for each."""
@@ -160,10 +174,11 @@ class Engine:
 
     def _step(self) -> None:
         decoding = self._decoding
-        chunks, computed, tokens = self._scheduler.compose(self.now_s)
-        if tokens:
-            self._pass(1, self.law.mixed_s(decoding.count, decoding.kv_tokens, chunks), tokens)
-            for sequence in computed:
+        step = self._scheduler.compose(self.now_s)
+        if step.chunks or decoding.count:
+            took_s = self.law.mixed_s(decoding.count, decoding.kv_tokens, step.chunks) + step.load_s
+            self._pass(1, took_s, self.limits.max_step_tokens - step.budget)
+            for sequence in step.computed:
                 self._begin_decoding(sequence)
 
     def _leap(self, limit_s: float) -> bool:
@@ -207,7 +222,7 @@ class Engine:
     def _finish(self, sequence: Sequence) -> None:
         sequence.finished_s = self.now_s
         self._ended.append(sequence)
-        self._scheduler.leave(sequence)
+        self._scheduler.finish(sequence)
 
     def _tell(self) -> Progress:
         told = Progress(self._started, self._ended)

@@ -94,6 +94,10 @@ class Profile:
 
 _AICONFIGURATOR = "AIConfigurator-core 0.12 silicon tables (2026), vLLM"
 _DERIVED = "derived: weights and KV bytes over 0.8 x bandwidth, prefill at half of 121 TFLOPS; not measured"
+_EPISODE = (
+    "qwen3-32b-h100x2 with all times 1.12 times as long, fitted to one number: llm-d's latency law settles at"
+    " 1.4-1.5 requests a second a replica (4,000 in, 1,000 out), where 0.40-0.55 of the promise is used"
+)
 _VIDUR = "Vidur's tables (Agrawal et al., MLSys 2024), one fit over 5,167 whole steps"
 
 # model, gpu, count, precision, a, b, c, decode error, d, e, f, prefill error
@@ -156,6 +160,16 @@ PROFILES: dict[str, Profile] = _fitted() | {
         LinearLaw(a=29.97, b=0.0652, c=0.0453, d=29.97, e=127, f=37.4, g=5.7),
         (0.016, 0.016),
         _VIDUR,
+    ),
+    "llm-d-episode": Profile(
+        "llm-d-episode",
+        "qwen3-32b",
+        "h100",
+        2,
+        "bf16",
+        LinearLaw(a=15.23, b=0.0268, c=0.0482, d=15.23, e=43.9, f=1.90),
+        None,
+        _EPISODE,
     ),
 }
 """All profiles by name."""

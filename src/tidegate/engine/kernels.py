@@ -3,8 +3,9 @@
 A step's time is the sum over the model's layers of its dense kernels (by tokens in the step) and its
 attention kernel (by prompt chunk, tokens cached before it, decoding sequences, and tokens cached of
 each), plus embedding, final norm, head and sampler, plus two all-reduces a layer when the model is
-spread over several GPUs, plus the engine's own work on the host. Between measured points the tables
-are interpolated linearly in each direction; beyond the last one they go on as they ended.
+spread over several GPUs, plus a gap after each kernel and the engine's own work on the host. Between
+measured points the tables are interpolated linearly in each direction; beyond the last one they go on as
+they ended. Where CUDA graphs are captured, the dense kernels of a step run for the next larger graph.
 
 The layout of the tables is that of LLMServingSim's profiler (Cho et al., 2024-2026), which takes them
 from inside vLLM. Attention over chunks and decoding sequences together is slower than the two apart,
@@ -14,18 +15,23 @@ so it must be measured together.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.engine.latency import Chunk, series_s, series_steps
 
-BLOCK_LAYERS = (
-    *("layernorm", "layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn", "down_proj"),
-)
-"""The dense kernels of one layer; it has two norms."""
+BLOCK_LAYERS = ("layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn", "down_proj")
+"""The dense kernels that a layer has at least; some models have more, as norms of queries and keys."""
+TWICE_LAYERS = ("layernorm",)
+"""In each layer: before attention and before the feed-forward part."""
 ONCE_LAYERS = ("embedding", "final_layernorm")
+"""In the whole model."""
+ATTENTION_KERNELS = 2
+"""Attention itself, and writing the new keys and values into the cache."""
+GRAPH_TOKENS = (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16))
+"""Tokens of the steps that vLLM captures by default as CUDA graphs (``cudagraph_capture_sizes``, 2026)."""
 
 AttentionKey = tuple[int, int, int, int]
 """Chunk tokens, tokens cached before them, decoding sequences, tokens cached of each."""
@@ -40,15 +46,29 @@ class Shape:
     gpus: int = 1
     link_bytes_per_s: float = 1.0
     link_latency_s: float = 0.0
+    kernel_gap_s: float = 0.0
+    """From the end of one kernel to the start of the next, which the tables leave out."""
     host_s: float = 0.0
-    """The engine's own work in each step."""
+    """The engine's own work in each step, as far as the GPU waits for it."""
+    graph_tokens: tuple[int, ...] = ()
+    """Tokens of the steps captured as CUDA graphs, ascending; none: every step runs as it is."""
 
     def link_s(self, tokens: int) -> float:
-        """Two ring all-reduces a layer of 16-bit activations."""
+        """Two ring all-reduces a layer of 16-bit activations.
+
+        Each of n GPUs sends 2 (n - 1) messages of 1/n of them (Thakur et al., "Optimization of Collective
+        Communication Operations in MPICH", 2005).
+        """
         if self.gpus == 1:
             return 0.0
-        sent_bytes = 2 * (self.gpus - 1) / self.gpus * tokens * self.hidden * 2
-        return 2 * self.layers * (sent_bytes / self.link_bytes_per_s + self.link_latency_s)
+        messages = 2 * (self.gpus - 1)
+        message_bytes = tokens * self.hidden * 2 / self.gpus
+        return 2 * self.layers * messages * (message_bytes / self.link_bytes_per_s + self.link_latency_s)
+
+    def graph(self, tokens: int) -> int:
+        """The tokens for which the dense kernels of such a step run."""
+        at = bisect_left(self.graph_tokens, tokens)
+        return self.graph_tokens[at] if at < len(self.graph_tokens) else tokens
 
 
 class KernelLaw:
@@ -69,10 +89,13 @@ class KernelLaw:
         by_sequences: Mapping[str, Mapping[int, float]],
     ) -> None:
         self._shape = shape
-        self._in_layers = [Curve(dense[name]) for name in BLOCK_LAYERS]
+        in_layers = [name for name in (*dense, *TWICE_LAYERS) if name not in ONCE_LAYERS]
+        self._in_layers = [Curve(dense[name]) for name in in_layers]
         self._once = [Curve(dense[name]) for name in ONCE_LAYERS]
         self._by_sequences = [Curve(points) for points in by_sequences.values()]
         self._attention = _tree(attention)
+        kernels = (len(self._in_layers) + ATTENTION_KERNELS) * shape.layers + len(ONCE_LAYERS)
+        self._fixed_s = shape.host_s + (kernels + len(by_sequences)) * shape.kernel_gap_s
         self._dense_s: dict[tuple[int, int], float] = {}  # as far as they were asked for
         self._decode: dict[int, Curve] = {}
 
@@ -130,9 +153,10 @@ class KernelLaw:
     def _without_attention_s(self, tokens: int, sequences: int) -> float:
         known = self._dense_s.get((tokens, sequences))
         if known is None:
-            known = self._shape.host_s + self._shape.link_s(tokens)
-            known += self._shape.layers * sum(curve.at(tokens) for curve in self._in_layers)
-            known += sum(curve.at(tokens) for curve in self._once)
+            rows = self._shape.graph(tokens)
+            known = self._fixed_s + self._shape.link_s(rows)
+            known += self._shape.layers * sum(curve.at(rows) for curve in self._in_layers)
+            known += sum(curve.at(rows) for curve in self._once)
             known += sum(curve.at(sequences) for curve in self._by_sequences)
             self._dense_s[tokens, sequences] = known
         return known
@@ -192,7 +216,8 @@ def _look_up(tree: Any, where: Sequence[float]) -> float:
         return low
     share = (x - keys[right - 1]) / (keys[right] - keys[right - 1])
     high: float = _look_up(branches[right], rest)
-    return low + share * (high - low)
+    between: float = low + share * (high - low)
+    return between
 
 
 def _lengths(attention: _Tree) -> list[int]:

@@ -7,6 +7,9 @@ sequence the last blocks go into the line first, so that the beginning of a prom
 
 Law: vLLM's automatic prefix caching (vllm-project/vllm, V1 block pool, 2025). Nameless blocks are
 only counted, so a sequence costs no work per block unless its blocks have names.
+
+With a host tier, a named block whose room is taken goes on living in host memory, as long as it is among
+the last ``host_blocks`` that came there or were asked for (vLLM's KV offloading, 2025).
 """
 
 from __future__ import annotations
@@ -18,11 +21,13 @@ from collections.abc import Sequence
 class BlockPool:
     """All blocks of one engine. ``free`` counts those that may be taken now."""
 
-    __slots__ = ("_line", "_named_in_line", "_uses", "free", "total")
+    __slots__ = ("_host", "_host_blocks", "_line", "_named_in_line", "_uses", "free", "total")
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, host_blocks: int = 0) -> None:
         self.total = total
         self.free = total
+        self._host_blocks = host_blocks
+        self._host: OrderedDict[int, None] = OrderedDict()
         self._uses: dict[int, int] = {}
         # Name of a free block -> 1, or a fresh object -> how many nameless blocks stand there. Empty while
         # all free blocks are nameless: then their order is of no interest.
@@ -35,6 +40,16 @@ class BlockPool:
         for name in names:
             if name not in self._uses and name not in self._line:
                 break
+            found += 1
+        return found
+
+    def host_hits(self, names: Sequence[int]) -> int:
+        """How many leading names are in host memory."""
+        found = 0
+        for name in names:
+            if name not in self._host:
+                break
+            self._host.move_to_end(name)
             found += 1
         return found
 
@@ -97,12 +112,20 @@ class BlockPool:
             name, standing = line.popitem(last=False)
             if isinstance(name, int):
                 self._named_in_line -= 1
+                self._keep_in_host(name)
             elif standing > blocks:
                 line[name] = standing - blocks
                 line.move_to_end(name, last=False)
                 break
             blocks -= standing
         self._forget_order()
+
+    def _keep_in_host(self, name: int) -> None:
+        if self._host_blocks:
+            self._host[name] = None
+            self._host.move_to_end(name)
+            if len(self._host) > self._host_blocks:
+                self._host.popitem(last=False)
 
     def _forget_order(self) -> None:
         if not self._named_in_line:

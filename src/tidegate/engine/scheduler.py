@@ -5,59 +5,99 @@ one prompt that is half computed, then to waiting sequences, first come first se
 blocks are free. When a decoding sequence needs a block and none is free, the sequence admitted last is
 preempted: its blocks are freed, it goes to the head of the queue, and its prompt and answer so far are
 computed again.
+
+With asynchronous scheduling a step is composed while the one before it runs. The slots and blocks of
+those who end in that one, and those who arrive during it, are then *late*: they count a step later,
+unless nothing runs any more. (vLLM computes one token in vain for each that has ended; left out here.)
 """
 
 from __future__ import annotations
 
 from collections import deque
 
+from tidegate.engine.adapters import AdapterSlots
 from tidegate.engine.decoding import Decoding
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import Chunk
 from tidegate.engine.sequence import Limits, Sequence
 
+_NOTHING: tuple[int, ...] = ()
+
+
+class Step:
+    """What one step consists of besides its decoding sequences. There is one, used again and again."""
+
+    __slots__ = ("budget", "chunks", "computed", "load_s")
+
+    def __init__(self) -> None:
+        self.budget = 0
+        """Tokens that could still be computed in it."""
+        self.chunks: list[Chunk] = []
+        self.computed: list[Sequence] = []
+        """Those whose prompts it completes."""
+        self.load_s = 0.0
+        """Loading adapters, and blocks from the host."""
+
+    def begin(self, budget: int) -> None:
+        """Empty it for the next step."""
+        self.budget = budget
+        self.load_s = 0.0
+        if self.chunks:
+            self.chunks.clear()
+            self.computed.clear()
+
 
 class Scheduler:
-    """Owns the queue, the batch and the blocks."""
+    """Owns the queue, the batch, the blocks and the adapters' slots."""
 
     def __init__(self, limits: Limits, grouping: Grouping | None) -> None:
         for problem in limits.problems():
             raise ValueError(problem)
         self.limits = limits
         self.grouping = grouping
-        self.pool = BlockPool(limits.kv_blocks)
+        self.pool = BlockPool(limits.kv_blocks, limits.host_blocks)
+        self.adapters = AdapterSlots(limits.max_adapters)
         self.waiting: deque[Sequence] = deque()
         self.running: dict[Sequence, None] = {}  # in order of admission
         self.partial: Sequence | None = None
         """The last of the running, while its prompt is not computed."""
         self.decoding = Decoding(limits.block_tokens)
         self.preemptions = 0
+        self._step = Step()
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
+        self._is_ahead = limits.async_scheduling
+        self._late_step = -1  # steps begun when the late ones ended
+        self._late_slots = 0
+        self._late_blocks = 0
+        self._lacks_adapters = False  # that is because no slot for an adapter is free
+
+    def queue(self, sequence: Sequence) -> None:
+        """To the end of the queue."""
+        self.waiting.append(sequence)
+        if self._lacks_adapters:
+            self._is_blocked = False  # this one may pass those that wait for an adapter's slot
 
     # ---- what the step is made of ----
 
-    def compose(self, now_s: float) -> tuple[list[Chunk], list[Sequence], int]:
-        """Preempt, continue and admit for one step, and take its blocks.
-
-        Returns the chunks of prompts in it, the sequences whose prompts it completes, and its tokens.
-        """
+    def compose(self, now_s: float) -> Step:
+        """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
-        while (grow := decoding.grow_now()) > pool.free:
+        late_blocks = self._late()[1] if self._is_ahead else 0
+        while (grow := decoding.grow_now()) > pool.free - late_blocks:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
-        budget = self._budget - decoding.count
-        chunks: list[Chunk] = []
-        computed: list[Sequence] = []
+        step = self._step
+        step.begin(self._budget - decoding.count)
         if self.partial:
-            budget -= self._continue(self.partial, budget, chunks, computed)
-        if budget and self.waiting and self.preemptions == before:
-            budget -= self._admit(now_s, budget, chunks, computed)
-        return chunks, computed, self._budget - budget
+            self._continue(self.partial, step)
+        if step.budget and self.waiting and self.preemptions == before:
+            self._admit(now_s, step)
+        return step
 
     def may_admit(self, now_s: float) -> bool:
         """True when the head of the queue is worth a try."""
@@ -65,15 +105,33 @@ class Scheduler:
             return False
         if self.grouping:
             return self.grouping.room(self.waiting, len(self.running), now_s) > 0
-        return len(self.running) < self.limits.max_sequences
+        room = self.limits.max_sequences - len(self.running)
+        if self._is_ahead and self.running:
+            return self.waiting[0].seen_step <= self.decoding.steps and room > self._late()[0]
+        return room > 0
 
     def steps_alike(self) -> int:
         """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does."""
-        return self.decoding.steps_within(self.pool.free, self.decoding.steps_to_end())
+        steps = self.decoding.steps_to_end()
+        if not self._is_ahead:
+            return self.decoding.steps_within(self.pool.free, steps)
+        slots, blocks = self._late()
+        if slots or (self.waiting and self.waiting[0].seen_step > self.decoding.steps):
+            steps = 1
+        return self.decoding.steps_within(self.pool.free - blocks, steps)
 
     def tokens_cached(self, sequence: Sequence) -> int:
         """Tokens of a running sequence in the KV cache."""
         return sequence.computed if sequence.finish_step < 0 else self.decoding.cached(sequence)
+
+    def finish(self, sequence: Sequence) -> None:
+        """Out of the batch, for it has all its tokens."""
+        free = self.pool.free
+        self.leave(sequence)
+        if self._is_ahead:
+            slots, blocks = self._late()
+            self._late_step = self.decoding.steps
+            self._late_slots, self._late_blocks = slots + 1, blocks + self.pool.free - free
 
     def leave(self, sequence: Sequence) -> None:
         """Out of the batch, with its blocks."""
@@ -82,6 +140,8 @@ class Scheduler:
             self.decoding.leave(sequence)
         if self.partial is sequence:
             self.partial = None
+        if sequence.adapter is not None:
+            self.adapters.leave(sequence.adapter)
         del self.running[sequence]
         self._is_blocked = False
         self._free_blocks(sequence, tokens)
@@ -94,69 +154,99 @@ class Scheduler:
             self.waiting.remove(sequence)
             self._is_blocked = False
 
+    def _late(self) -> tuple[int, int]:
+        """Slots and blocks that came free too late for the next step."""
+        if self._late_step != self.decoding.steps or not self.running:
+            return 0, 0
+        return self._late_slots, self._late_blocks
+
     # ---- prompts ----
 
-    def _continue(
-        self, sequence: Sequence, budget: int, chunks: list[Chunk], computed: list[Sequence]
-    ) -> int:
-        """The next chunk of the half-computed prompt. Returns its tokens; 0 when it had to go instead."""
+    def _continue(self, sequence: Sequence, step: Step) -> None:
+        """The next chunk of the half-computed prompt; when there is no room, it has to go."""
         new = sequence.prompt_tokens + sequence.generated - sequence.computed
-        if new > budget:
-            new = budget
+        if new > step.budget:
+            new = step.budget
         blocks = self._blocks_for(sequence.computed, new)
-        if blocks > self.pool.free:
+        if blocks > self.pool.free - self._late()[1]:
             self._preempt(sequence)
-            return 0
-        self._compute(sequence, new, blocks, chunks, computed)
-        return new
+        else:
+            self._compute(sequence, new, blocks, step)
 
-    def _admit(self, now_s: float, budget: int, chunks: list[Chunk], computed: list[Sequence]) -> int:
-        """Take from the queue what fits. Returns the tokens of the budget that were used."""
-        left, pool = budget, self.pool
-        while left and self.may_admit(now_s):
-            sequence = self.waiting[0]
-            tokens = sequence.prompt_tokens + sequence.generated
-            shared = self._cached_blocks(sequence, tokens) if sequence.block_hashes else ()
-            cached = len(shared) * self._block
-            new = min(left, tokens - cached)
-            blocks = self._blocks_for(cached, new)
-            must_fit = blocks
-            if self.limits.reserve_prompt and new < tokens - cached:
-                must_fit = self._blocks_for(cached, tokens - cached)
-            if must_fit + (pool.idle(shared) if shared else 0) > pool.free:
-                self._is_blocked = True
+    def _admit(self, now_s: float, step: Step) -> None:
+        """Take from the queue what fits; pass by those whose adapter has no slot."""
+        waiting, passed = self.waiting, []
+        while step.budget and self.may_admit(now_s):
+            sequence = waiting[0]
+            if sequence.adapter is not None and not self.adapters.fits(sequence.adapter):
+                passed.append(waiting.popleft())
+            elif not self._admit_one(sequence, now_s, step):
+                self._is_blocked = not self._late()[1]  # late blocks may be enough in the next step
                 break
-            self.waiting.popleft()
-            self._enter(sequence, shared, now_s)
-            self._compute(sequence, new, blocks, chunks, computed)
-            left -= new
-        return budget - left
+        if passed:
+            self._lacks_adapters = self._is_blocked = not waiting
+            waiting.extendleft(reversed(passed))
 
-    def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[int, ...]:
-        """Names of the leading cached blocks. The last token is always computed: it gives the next one."""
-        if not self.limits.prefix_caching:
-            return ()
-        names = sequence.block_hashes[: (tokens - 1) // self._block]
-        return names[: self.pool.hits(names)]
-
-    def _enter(self, sequence: Sequence, shared: tuple[int, ...], now_s: float) -> None:
-        self.pool.share(shared)
-        sequence.held = list(shared)
-        sequence.computed = len(shared) * self._block
+    def _admit_one(self, sequence: Sequence, now_s: float, step: Step) -> bool:
+        """Let the head of the queue in with its first chunk; False when its blocks are not free."""
+        pool, block = self.pool, self._block
+        tokens = sequence.prompt_tokens + sequence.generated
+        shared = fetched = _NOTHING
+        if sequence.block_hashes and self.limits.prefix_caching:
+            shared, fetched = self._cached_blocks(sequence, tokens)
+        held = (len(shared) + len(fetched)) * block
+        new = min(step.budget, tokens - held)
+        blocks = self._blocks_for(held, new)
+        must_fit = blocks
+        if self.limits.reserve_prompt and new < tokens - held:
+            must_fit = self._blocks_for(held, tokens - held)
+        if shared or fetched:
+            must_fit += pool.idle(shared) + len(fetched)
+        if must_fit > pool.free - (self._late()[1] if self._is_ahead else 0):
+            return False
+        self.waiting.popleft()
+        self._enter(sequence, step)
+        if shared or fetched:
+            self._reuse(sequence, shared, fetched, step)
         if sequence.scheduled_s is None:
             sequence.scheduled_s = now_s
             sequence.cached_tokens = sequence.computed
+        self._compute(sequence, new, blocks, step)
+        return True
+
+    def _enter(self, sequence: Sequence, step: Step) -> None:
+        sequence.computed = 0
         self.running[sequence] = None
+        if sequence.adapter is not None and self.adapters.enter(sequence.adapter):
+            step.load_s += self.limits.adapter_load_s
         if self.grouping:
             self.grouping.admitted()
 
-    def _compute(
-        self, sequence: Sequence, new: int, blocks: int, chunks: list[Chunk], computed: list[Sequence]
+    def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Names of the leading blocks that are on the GPU, and of those after them that are on the host.
+
+        The last token is always computed: it gives the next one.
+        """
+        names = sequence.block_hashes[: (tokens - 1) // self._block]
+        hits = self.pool.hits(names)
+        return names[:hits], names[hits : hits + self.pool.host_hits(names[hits:])]
+
+    def _reuse(
+        self, sequence: Sequence, shared: tuple[int, ...], fetched: tuple[int, ...], step: Step
     ) -> None:
+        pool = self.pool
+        pool.share(shared)
+        pool.take(len(fetched))
+        sequence.held = [*shared, *(name for name in fetched if pool.name(name))]
+        sequence.computed = (len(shared) + len(fetched)) * self._block
+        step.load_s += len(fetched) * self.limits.host_block_load_s
+
+    def _compute(self, sequence: Sequence, new: int, blocks: int, step: Step) -> None:
         """Put a chunk of a prompt into this step."""
         cached = sequence.computed
         self.pool.take(blocks)
-        chunks.append((new, cached))
+        step.chunks.append((new, cached))
+        step.budget -= new
         sequence.computed = cached + new
         if sequence.block_hashes and self.limits.prefix_caching:
             full = min(sequence.computed, sequence.prompt_tokens) // self._block
@@ -166,7 +256,7 @@ class Scheduler:
             self.partial = sequence
         else:
             self.partial = None
-            computed.append(sequence)
+            step.computed.append(sequence)
 
     def _blocks_for(self, held_tokens: int, new_tokens: int) -> int:
         return -(-(held_tokens + new_tokens) // self._block) + -held_tokens // self._block

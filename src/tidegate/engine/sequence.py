@@ -28,11 +28,31 @@ class Limits:
     reserve_prompt: bool = True
     """Admit a prompt only when all of it fits, not just its first chunk [scheduler_reserve_full_isl]."""
 
+    async_scheduling: bool = False
+    """Compose each step while the one before it runs: who arrives or ends in that one counts a step later
+    [async_scheduling, vLLM's default since 2025]."""
+
+    max_adapters: int = 8
+    """Different LoRA adapters in one step [max_loras]."""
+
+    adapter_load_s: float = 0.05
+    """Loading an adapter onto the GPU. 0.02 s for a small one in vLLM 0.32; 0.084 s in ServerlessLLM
+    (arXiv 2401.14351)."""
+
+    host_blocks: int = 0
+    """Named blocks that host memory keeps when the GPU needs their room; 0: no host tier."""
+
+    host_block_load_s: float = 0.0
+    """Bringing one of them back."""
+
     def problems(self) -> Iterator[str]:
         """Why these limits cannot work, one sentence each."""
-        for name in ("max_sequences", "max_step_tokens", "kv_blocks", "block_tokens"):
+        for name in ("max_sequences", "max_step_tokens", "kv_blocks", "block_tokens", "max_adapters"):
             if getattr(self, name) < 1:
                 yield f"{name} is {getattr(self, name)}; it must be at least 1"
+        for name in ("adapter_load_s", "host_blocks", "host_block_load_s"):
+            if getattr(self, name) < 0:
+                yield f"{name} is {getattr(self, name):g}; it must be at least 0"
         if self.max_step_tokens < self.max_sequences:
             yield (
                 f"max_step_tokens is {self.max_step_tokens}; it must be at least max_sequences"
@@ -48,6 +68,7 @@ class Sequence:
     """
 
     __slots__ = (
+        "adapter",
         "block_hashes",
         "cached_tokens",
         "computed",
@@ -63,6 +84,7 @@ class Sequence:
         "prompt_tokens",
         "queued_s",
         "scheduled_s",
+        "seen_step",
     )
 
     def __init__(
@@ -71,6 +93,7 @@ class Sequence:
         prompt_tokens: int,
         output_tokens: int,
         block_hashes: tuple[int, ...] = (),
+        adapter: Hashable | None = None,
     ) -> None:
         if prompt_tokens < 1 or output_tokens < 1:
             message = (
@@ -82,6 +105,8 @@ class Sequence:
         self.output_tokens = output_tokens
         self.block_hashes = block_hashes
         """Chained hashes of the full blocks, prompt first; those of the answer may follow."""
+        self.adapter = adapter
+        """The LoRA adapter it needs; None for the base model."""
         self.queued_s: float | None = None
         self.scheduled_s: float | None = None
         """When it first entered a step."""
@@ -91,6 +116,7 @@ class Sequence:
         """Prompt tokens found in the prefix cache when it was first admitted."""
         self.preemptions = 0
         # The engine's own bookkeeping.
+        self.seen_step = 0  # while waiting: steps that must have begun before it is seen
         self.generated = 0  # while waiting or prefilling: tokens that came out before a preemption
         self.computed = 0  # while prefilling: tokens in the KV cache
         self.held: list[int] = []  # hashes of cached blocks that it uses

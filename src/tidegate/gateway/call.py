@@ -1,12 +1,15 @@
-"""One relayed request, from its last byte in to its last byte out."""
+"""One relayed request, from its last byte in to its last byte out, and who is told how it goes."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
+from tidegate.core.events import Failure
 from tidegate.core.types import ModelId, RequestId, Route
 from tidegate.gateway.routes import Relay
+from tidegate.gateway.usage import Usage
 
 if TYPE_CHECKING:
     from tidegate.gateway.client import ClientConnection
@@ -73,3 +76,31 @@ class Call:
 
     def __repr__(self) -> str:
         return f"<Call {self.request_id} {self.relay.path} began={self.began} upstream={self.upstream!r}>"
+
+
+class Attendant(Protocol):
+    """Who is told what becomes of an attempt: the gateway."""
+
+    gap: Callable[[float], None]
+    """Counts the seconds between two reads of one stream."""
+
+    def first_byte(self, call: Call) -> None:
+        """The first bytes have been passed on and more are to come."""
+
+    def answered(self, call: Call, status: int, usage: Usage) -> None:
+        """The answer is complete and was passed on."""
+
+    def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
+        """The attempt is over; nothing is attached to the call any more."""
+
+    def redial(self, call: Call) -> None:
+        """A pooled connection was dead before it was used: the same attempt, on a fresh one."""
+
+    def at_rest(self, connection: UpstreamConnection) -> None:
+        """The connection may carry another request."""
+
+    def connected(self, connection: UpstreamConnection) -> None:
+        """The connection is open."""
+
+    def lost(self, connection: UpstreamConnection) -> None:
+        """The connection is closed."""

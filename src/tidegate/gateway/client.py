@@ -11,15 +11,13 @@ import asyncio
 from collections.abc import Callable
 from enum import Enum
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
-from tidegate.config.settings import GatewaySettings
 from tidegate.gateway import gate
-from tidegate.gateway.auth import ANYBODY
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal, refusal_answer
 from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
-from tidegate.gateway.routes import Page, Relay
+from tidegate.gateway.visit import Desk, Ticket
 
 AHEAD_MAX = 64 * 1024
 """Bytes of requests sent before the current one is answered."""
@@ -36,50 +34,6 @@ class Stage(Enum):
     BODY = "body"
     WAITING = "waiting"
     LINGERING = "lingering"
-
-
-class Ticket:
-    """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
-
-    __slots__ = ("forward", "found", "head", "owner", "refusal", "timeout_s")
-
-    def __init__(self, head: gate.Head) -> None:
-        self.head = head
-        self.refusal: Refusal | None = None
-        self.found: Relay | Page | None = None
-        self.owner = ANYBODY
-        self.forward = b""
-        """Header lines that go to the engine."""
-        self.timeout_s = 0.0
-
-
-class Desk(Protocol):
-    """Who judges and answers requests: the gateway."""
-
-    settings: GatewaySettings
-    stopping: bool
-
-    def arrived(self, client: ClientConnection) -> bool:
-        """A connection was made. False: there are too many, and it is to be turned away."""
-
-    def left(self, client: ClientConnection) -> None:
-        """The connection is closed."""
-
-    def gone(self, call: Call) -> None:
-        """The client of this call has gone."""
-
-    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
-        """Judge a request by its head; the second value is its body's length, None when in chunks.
-
-        Raises:
-            Refusal: it is no head at all, and where the next one begins is not known.
-        """
-
-    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
-        """A whole request. Answered at once, or attached to the client as its call."""
-
-    def refused(self, refusal: Refusal) -> None:
-        """A request was turned away; count it."""
 
 
 class ClientConnection(asyncio.Protocol):
@@ -304,6 +258,8 @@ class ClientConnection(asyncio.Protocol):
         """Turn a request away by its head. Without a body it is known where the next begins."""
         self._desk.refused(refusal)
         data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
+        if head.method == "HEAD":
+            data = data[: data.index(b"\r\n\r\n") + 4]
         self.answer(data, keep_alive=keep_alive)
 
     def _read_body(self) -> None:

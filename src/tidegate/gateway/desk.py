@@ -11,8 +11,6 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 
-import msgspec
-
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
@@ -20,13 +18,15 @@ from tidegate.gateway import routes
 from tidegate.gateway.auth import ANYBODY, Keys
 from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
-from tidegate.gateway.client import ClientConnection, Ticket
-from tidegate.gateway.errors import STATUS_LINE, Refusal, invalid, refusal_answer, too_large, unauthorised
+from tidegate.gateway.client import ClientConnection
+from tidegate.gateway.errors import Refusal, invalid, refusal_answer, too_large, unauthorised
 from tidegate.gateway.gate import LENGTH_FIELD, Head, read_head
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
+from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
-from tidegate.gateway.routes import OPEN_PAGES, Form, Page, Relay
+from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
+from tidegate.gateway.visit import Ticket
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
@@ -62,10 +62,8 @@ class FrontDesk:
         and the same bytes get the same judgement, at a fifth of the cost."""
         self._porter = porter
         self._meters = meters
-        self._models = models
-        self._metrics_page = metrics_page
+        self._pages = Pages(models, metrics_page, started_s=int(now_s()))
         self._now_s = now_s
-        self._started_s = int(now_s())
         # A start's own prefix keeps ids of two starts, and of two gateways, apart in their journals.
         self._id_prefix = f"req-{secrets.token_hex(4)}-"
         self._numbers = itertools.count(1)
@@ -153,11 +151,10 @@ class FrontDesk:
                 keep_alive = head.keep_alive and client.may_keep_alive
                 answer = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
                 client.answer(answer, keep_alive=keep_alive)
-        elif found is None:
-            allow = routes.allowed(head.path) or ""
-            self._reply(client, head, 204, b"", b"allow: %b\r\n" % allow.encode())
         else:
-            self._show(client, head, found)
+            keep_alive = head.keep_alive and client.may_keep_alive
+            answer = self._pages.answer(head, found, stopping=self.stopping, keep_alive=keep_alive)
+            client.answer(answer, keep_alive=keep_alive)
 
     # ---- requests for engines ----
 
@@ -210,44 +207,6 @@ class FrontDesk:
         if not TIMEOUT.fullmatch(asked) or float(asked) <= 0:
             raise invalid("x-request-timeout-s is not a number of seconds above 0", "x-request-timeout-s")
         return min(limit_s, float(asked))
-
-    # ---- pages ----
-
-    def _show(self, client: ClientConnection, head: Head, page: Page) -> None:
-        if page is Page.METRICS:
-            text = b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
-            self._reply(client, head, 200, self._metrics_page(), text)
-        elif page is Page.MODELS:
-            self._reply(client, head, 200, self._model_list())
-        elif page is Page.READY and self.stopping:
-            self._reply(client, head, 503, b'{"status":"stopping"}', b"retry-after: 1\r\n")
-        else:
-            self._reply(
-                client, head, 200, b'{"status":"ok"}' if page is Page.HEALTH else b'{"status":"ready"}'
-            )
-
-    def _model_list(self) -> bytes:
-        """Models at zero replicas are in it: asking for one is what brings it up."""
-        cards = [
-            {"id": model, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
-            for model in self._models()
-        ]
-        return msgspec.json.encode({"object": "list", "data": cards})
-
-    def _reply(
-        self, client: ClientConnection, head: Head, status: int, body: bytes, fields: bytes = b""
-    ) -> None:
-        keep_alive = head.keep_alive and client.may_keep_alive
-        if not fields.startswith(b"content-type"):
-            fields += b"content-type: application/json\r\n" if body else b""
-        if status != 204:
-            fields += b"content-length: %d\r\n" % len(body)
-        if head.request_id is not None:
-            fields += b"x-request-id: %b\r\n" % head.request_id
-        if not keep_alive:
-            fields += b"connection: close\r\n"
-        shown = b"" if head.method == "HEAD" else body
-        client.answer(b"%b%b\r\n%b" % (STATUS_LINE[status], fields, shown), keep_alive=keep_alive)
 
 
 def _check_media(head: Head, relay: Relay) -> None:

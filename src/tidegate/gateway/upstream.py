@@ -10,63 +10,27 @@ to a client, and as long as nothing was passed on another replica may still be t
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
-from collections.abc import Callable
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
 from tidegate.core.types import Route
 from tidegate.gateway.answer import HEAD_MAX, AnswerHead, read_head
-from tidegate.gateway.call import Call
-from tidegate.gateway.framing import EVENT_ENDS, LAST_CHUNK, Flow, Malformed, chunk, dechunk
+from tidegate.gateway.call import Attendant, Call
+from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk
+from tidegate.gateway.signs import abort_in, failure_of, is_whole_json, last_event_end
 from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
 
 JSON_HELD_MAX = 1024 * 1024
 """A larger answer (a batch of embeddings) is passed on as it comes."""
+FAILURE_MAX = 64 * 1024
+"""Of an error's body that is read for its reason."""
 JOIN_MAX = 64 * 1024
 """Up to here joining head and body costs less than the second system call."""
-ERROR_HINT = b"error"
-ERROR_MARKS = re.compile(rb'[\r\n](?:data: ?\{"error": ?[^n]|event: ?error[\r\n])')
-"""How engines say inside a stream that it failed. The client gets our error event in its place. Only
-events with the hint are searched for it: a search for five letters costs a tenth of this one."""
 TAIL_READS = 4
 """Usage, end mark and last chunk may each come in a read of their own."""
-
-PASSED_ON = frozenset({501})
-"""Of the statuses above 499: the engine cannot do this at all, and neither can its peers."""
-NOT_THE_CLIENTS_FAULT = frozenset({401, 403, 407})
-"""Of the statuses below 500: the engine does not know *us*."""
-
-
-class Attendant(Protocol):
-    """Who is told what becomes of an attempt: the gateway."""
-
-    gap: Callable[[float], None]
-    """Counts the seconds between two reads of one stream."""
-
-    def first_byte(self, call: Call) -> None:
-        """The first bytes have been passed on and more are to come."""
-
-    def answered(self, call: Call, status: int, usage: Usage) -> None:
-        """The answer is complete and was passed on."""
-
-    def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
-        """The attempt is over; nothing is attached to the call any more."""
-
-    def redial(self, call: Call) -> None:
-        """A pooled connection was dead before it was used: the same attempt, on a fresh one."""
-
-    def at_rest(self, connection: UpstreamConnection) -> None:
-        """The connection may carry another request."""
-
-    def connected(self, connection: UpstreamConnection) -> None:
-        """The connection is open."""
-
-    def lost(self, connection: UpstreamConnection) -> None:
-        """The connection is closed."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -76,6 +40,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_answer",
         "_attendant",
         "_events",
+        "_failure",
         "_flow",
         "_head",
         "_held",
@@ -116,6 +81,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._unread = True
         self._head = b""
         self._answer: AnswerHead | None = None
+        self._failure: Failure | None = None
         self._length: int | None = None
         self._held = b""
         self._tail.clear()
@@ -212,7 +178,9 @@ class UpstreamConnection(asyncio.Protocol):
         except Malformed:
             self.fail(Failure.MALFORMED)
             return
-        if answer.is_stream:
+        if self._failure is not None:
+            self._read_failure(answer, out)
+        elif answer.is_stream:
             self._pass_events(call, answer, out)
         else:
             self._pass_bytes(call, answer, out)
@@ -223,13 +191,16 @@ class UpstreamConnection(asyncio.Protocol):
         if call is None:
             return
         answer = self._answer
+        if self._failure is not None and answer is not None:
+            self._say_failure(answer)
+            return
         if answer is not None and exc is None:
             out = self._flow.at_eof()
-            if out is not None and not answer.is_stream and self._looks_whole(answer, out):
-                self._pass_bytes(call, answer, out)
-                return
             if out is not None and answer.is_stream:
                 self._pass_events(call, answer, out)
+                return
+            if out is not None and (not answer.is_json or is_whole_json(dechunk(self._held + out))):
+                self._pass_bytes(call, answer, out)
                 return
         if self.has_said_all():
             self._complete(call, LAST_CHUNK)
@@ -260,30 +231,35 @@ class UpstreamConnection(asyncio.Protocol):
                 message = "a switch of protocols was not asked for"
                 raise Malformed(message)
             return self._read_head(rest) if rest else None
-        failure = self._judge(head.status)
-        if failure is not None:
+        failure = failure_of(head.status, self.manners)
+        if failure is not None and (failure is Failure.BUSY or not self.manners.busy_marks):
             self.fail(failure, head.status)
             return None
+        self._failure = failure
         self._answer = head
         self._length = length
         self._flow = flow = head.flow(length)
         return rest if rest or flow.ended else None
 
-    def _judge(self, status: int) -> Failure | None:
-        """Whether this status means that the attempt failed rather than that the client erred."""
-        if status in self.manners.busy_statuses:
-            return Failure.BUSY
-        if status in self.manners.failed_statuses or 300 <= status < 400 or status in NOT_THE_CLIENTS_FAULT:
-            return Failure.ERROR
-        return Failure.ERROR if status >= 500 and status not in PASSED_ON else None
-
     # ---- the body ----
+
+    def _read_failure(self, answer: AnswerHead, out: bytes) -> None:
+        """Gather an error's body: its words may say that the engine took nothing on."""
+        self._held += out
+        if self._flow.ended or len(self._held) > FAILURE_MAX:
+            self._say_failure(answer)
+
+    def _say_failure(self, answer: AnswerHead) -> None:
+        assert self._failure is not None
+        is_busy = any(mark in self._held for mark in self.manners.busy_marks)
+        self.fail(Failure.BUSY if is_busy else self._failure, answer.status)
 
     def _pass_events(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """Pass whole events on, after a look for the marks of an answer that broke off."""
         if out:
-            if (broken := self._broken_at(out)) is not None:
-                self._break_off(call, out, broken)
+            mark = abort_in(dechunk(out) if self._flow.spans else out, self.manners)
+            if mark is not None:
+                self._break_off(call, out, mark)
                 return
             self._tail.append(out)
             self._events += out.count(b"\n\n") or 1
@@ -301,22 +277,12 @@ class UpstreamConnection(asyncio.Protocol):
                 self._begin_answer(call, answer, out)
             self._last_out_s = self.last_byte_s
 
-    def _broken_at(self, out: bytes) -> bytes | None:
-        """The mark in these events that says that the engine broke off; None when there is none."""
-        searched = dechunk(out) if self._flow.spans else out
-        for mark in self.manners.abort_marks:
-            if mark in searched:
-                return mark
-        if ERROR_HINT in searched and (match := ERROR_MARKS.search(b"\n" + searched)) is not None:
-            return match[0][1:]
-        return None
-
     def _break_off(self, call: Call, out: bytes, mark: bytes | None) -> None:
         """The engine ended early. Events before the one that shows it belong to the client; when
         nothing was passed on yet they are kept, so another replica may be tried."""
         if call.began and out:
             plain = dechunk(out)
-            good = _last_event_end(plain if mark is None else plain[: plain.find(mark)])
+            good = last_event_end(plain if mark is None else plain[: plain.find(mark)])
             call.client.write(plain[:good] if call.http10 else chunk(plain[:good]))
         self.fail(Failure.ABORTED)
 
@@ -340,12 +306,6 @@ class UpstreamConnection(asyncio.Protocol):
             call.client.write(dechunk(out) if call.http10 and self._flow.chunked else out)
         elif out:
             self._begin_answer(call, answer, out)
-
-    def _looks_whole(self, answer: AnswerHead, out: bytes) -> bool:
-        """An answer that ends with its connection cannot say whether that was meant. JSON can."""
-        if not answer.is_json:
-            return True
-        return dechunk(self._held + out).rstrip().endswith((b"}", b"]"))
 
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """The first bytes go out; from here on nothing can be taken back."""
@@ -386,7 +346,3 @@ class UpstreamConnection(asyncio.Protocol):
         self.resume()
         self.resting_since_s = monotonic()
         self._attendant.at_rest(self)
-
-
-def _last_event_end(plain: bytes) -> int:
-    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)

@@ -46,6 +46,7 @@ class ControlOwner:
         self._clock = clock
         self._fleets = fleets
         self._told_to_stop: set[ReplicaId] = set()
+        self._has_ceased = False
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
         self._turns = Turns(
             "fleet",
@@ -70,21 +71,24 @@ class ControlOwner:
         """What a backend saw."""
         match event:
             case ReplicaSeen(replica_id, Seen.EXITED | Seen.GAVE_UP as what, _, detail):
-                level = logging.INFO if replica_id in self._told_to_stop else logging.WARNING
+                wanted = self._has_ceased or replica_id in self._told_to_stop
+                level = logging.INFO if wanted else logging.WARNING
                 log.log(level, "replica %s %s: %s", replica_id, what.value, detail or "no reason given")
                 self._told_to_stop.discard(replica_id)
             case ReplicaSeen(replica_id, what, _, _):
                 log.info("replica %s: %s", replica_id, what.value)
             case _:
                 pass
-        self.handle(event)
+        if not self._has_ceased:
+            self.handle(event)
 
     def view(self) -> FleetView:
         """The fleet as the controller knows it."""
         return self._controller.state(self._clock.now_s())
 
     def cease(self) -> None:
-        """Stop the timer; nothing is decided on its own any more."""
+        """Nothing is decided any more: replicas end because all does, and none is started for them."""
+        self._has_ceased = True
         self._turns.cease()
 
     def _launch(self, order: Launch) -> None:

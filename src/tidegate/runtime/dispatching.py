@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
 from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
-from tidegate.core.events import RouteTableChanged
+from tidegate.core.events import Failure, RouteTableChanged, UpstreamFailed
 from tidegate.core.types import DemandReport, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
@@ -66,6 +66,7 @@ class DispatchOwner:
                 Report: lambda effect: on_report(effect.report),
                 Record: on_record,
             },
+            failed=self._not_sent,
         )
         self.handle: Callable[[DispatchEvent], None] = self._turns.handle
         """Report a fact; see ``Turns.handle``."""
@@ -110,6 +111,12 @@ class DispatchOwner:
     def _resume(self, order: Resume) -> None:
         assert self._carrier is not None
         self._carrier.resume(order, self._routes[order.replica_id])
+
+    def _not_sent(self, effect: object, _error: Exception) -> None:
+        """A request that could not be sent has a slot and no answer to come: an attempt that failed."""
+        if isinstance(effect, Send | Hedge | Resume):
+            failed = UpstreamFailed(effect.request_id, Failure.ERROR, replica_id=effect.replica_id)
+            self.handle(failed)
 
     def _reject(self, order: Reject) -> None:
         assert self._carrier is not None

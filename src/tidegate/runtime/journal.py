@@ -13,26 +13,19 @@ many lines are missing. When the space given is used up, or the disk is full, th
 from __future__ import annotations
 
 import asyncio
-import io
-import logging
-import os
 import queue
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from tidegate import __version__
-
-log = logging.getLogger("tidegate.journal")
+from tidegate.runtime.segments import Batch, SegmentWriter
 
 BATCH_TURNS = 64
 """Encoding 64 turns takes about 0.15 ms: short enough not to be seen in a stream's gaps."""
 FLUSH_EVERY_S = 0.2
-BACKLOG_BATCHES = 2_000
-"""About 40 MB of lines in memory at most."""
-SEGMENTS = 8
+CLOSE_WITHIN_S = 5.0
 
 
 class NoJournal:
@@ -43,28 +36,35 @@ class NoJournal:
 
 
 class FileJournal:
-    """Writes segments ``RUN-000001.jsonl`` into a folder."""
+    """Writes the run's segments into a folder."""
 
     def __init__(self, folder: Path, run: str, max_bytes: int) -> None:
-        self._folder = folder
         self._run = run
-        self._max_bytes = max_bytes
         self._turns: list[tuple[str, float, object, Sequence[object]]] = []
-        self._encoder = msgspec.json.Encoder()
-        self._batches: queue.Queue[bytes | None] = queue.Queue(BACKLOG_BATCHES)
+        self._encode = msgspec.json.Encoder().encode
+        self._writer = SegmentWriter(folder, run, max_bytes)
+        self._batches = self._writer.batches
         self._timer: asyncio.TimerHandle | None = None
-        self._writer = threading.Thread(target=self._write_batches, name="journal", daemon=True)
-        self._segment = 0
-        self._unwritten = 0
+        self._lost = 0
+        """Turns lost here since the last batch that was handed over."""
+        self._lost_total = 0
         self.turns_total = 0
-        self.dropped_total = 0
-        self.segments_dropped_total = 0
+
+    @property
+    def dropped_total(self) -> int:
+        """Turns that could not be written."""
+        return self._lost_total + self._writer.lost_total
+
+    @property
+    def segments_dropped_total(self) -> int:
+        """Old segments that were removed to make room."""
+        return self._writer.segments_dropped_total
 
     def start(self) -> None:
         """Begin to write; called on the event loop."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         self._writer.start()
-        self._put(self._encoder.encode({"journal": 1, "tidegate": __version__, "run": self._run}) + b"\n")
+        opening = self._encode({"journal": 1, "tidegate": __version__, "run": self._run}) + b"\n"
+        self._hand_over(opening, 0)
         self._flush_later()
 
     def turn(self, brain: str, now_s: float, event: object, effects: Sequence[object]) -> None:
@@ -78,9 +78,7 @@ class FileJournal:
         if self._timer is not None:
             self._timer.cancel()
         self._flush()
-        if self._writer.is_alive():
-            self._batches.put(None)
-            self._writer.join(timeout=5.0)
+        self._writer.stop(CLOSE_WITHIN_S)
 
     def _flush_later(self) -> None:
         self._flush()
@@ -91,73 +89,18 @@ class FileJournal:
             return
         turns, self._turns = self._turns, []
         self.turns_total += len(turns)
-        encode = self._encoder.encode
-        lines = [encode(line(brain, now_s, event, effects)) for brain, now_s, event, effects in turns]
-        if self._unwritten:
-            lines.insert(0, encode({"missing": self._unwritten}))
+        lines = [self._encode(line(*turn)) for turn in turns]
         lines.append(b"")
-        if self._put(b"\n".join(lines)):
-            self._unwritten = 0
-        else:
-            self._unwritten += len(turns)
-            self.dropped_total += len(turns)
+        self._hand_over(b"\n".join(lines), len(turns))
 
-    def _put(self, batch: bytes) -> bool:
+    def _hand_over(self, data: bytes, turns: int) -> None:
         try:
-            self._batches.put_nowait(batch)
+            self._batches.put_nowait(Batch(data, turns, self._lost))
         except queue.Full:
-            return False
-        return True
-
-    # ---- on the writer's thread ----
-
-    def _write_batches(self) -> None:
-        segment_bytes = max(1, self._max_bytes // SEGMENTS)
-        while True:
-            self._segment += 1
-            path = self._folder / f"{self._run}-{self._segment:06d}.jsonl"
-            try:
-                with io.FileIO(path, "wb", opener=_private) as file:
-                    while file.tell() < segment_bytes:
-                        batch = self._batches.get()
-                        if batch is None:
-                            return
-                        self._write(file, batch)
-            except OSError as error:
-                log.warning("journal segment %s: %s", path.name, error)
-                if self._batches.get() is None:
-                    return
-            self._keep_within_bounds()
-
-    def _write(self, file: io.FileIO, batch: bytes) -> None:
-        try:
-            file.write(batch)
-        except OSError:
-            # The disk is full: room for a batch is made by the oldest segment, or the batch is lost.
-            self._drop_oldest()
-            try:
-                file.write(batch)
-            except OSError:
-                self.dropped_total += batch.count(b"\n")
-
-    def _keep_within_bounds(self) -> None:
-        room_bytes = self._max_bytes * (SEGMENTS - 1) // SEGMENTS
-        while sum(path.stat().st_size for path in segments(self._folder)) > room_bytes:
-            if not self._drop_oldest():
-                return
-
-    def _drop_oldest(self) -> bool:
-        kept = segments(self._folder)
-        if len(kept) < 2:
-            return False
-        kept[0].unlink(missing_ok=True)
-        self.segments_dropped_total += 1
-        return True
-
-
-def segments(folder: Path) -> list[Path]:
-    """All segments in a folder, oldest first: a run is named after when it began."""
-    return sorted(folder.glob("*-[0-9][0-9][0-9][0-9][0-9][0-9].jsonl"))
+            self._lost += turns
+            self._lost_total += turns
+        else:
+            self._lost = 0
 
 
 def line(brain: str, now_s: float, event: object, effects: Sequence[object]) -> dict[str, object]:
@@ -168,8 +111,3 @@ def line(brain: str, now_s: float, event: object, effects: Sequence[object]) -> 
         "event": {type(event).__name__: event},
         "effects": [{type(effect).__name__: effect} for effect in effects],
     }
-
-
-def _private(path: str, flags: int) -> int:
-    """Open for this user alone: who asks for how much, and when, is nobody else's business."""
-    return os.open(path, flags, 0o600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
@@ -19,7 +18,7 @@ class PlainJournal:
     """Keeps every turn. Use it in a ``with`` block."""
 
     def __init__(self, path: Path, run: str) -> None:
-        self._file = FileIO(path, "wb")
+        self._file = path.open("wb")
         self._encode = msgspec.json.Encoder().encode
         self._lines = [self._encode({"journal": 1, "tidegate": __version__, "run": run})]
 

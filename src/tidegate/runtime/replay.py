@@ -16,7 +16,8 @@ import msgspec
 from tidegate.core import events
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.fleet import FleetController
-from tidegate.runtime.journal import line, segments
+from tidegate.runtime.journal import line
+from tidegate.runtime.segments import segments
 from tidegate.runtime.turns import Brain
 
 
@@ -105,20 +106,25 @@ def read(files: list[Path], found: Replayed) -> Iterator[tuple[str, Turn]]:
                 try:
                     yield f"{path.name}:{number}", decode(text)
                 except msgspec.ValidationError:
-                    head = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-                    if "missing" in head:
-                        found.missing += int(bytes(head["missing"]))
-                    elif "journal" not in head:
-                        raise JournalError(f"{path.name}:{number} is not a line of a journal") from None
+                    found.missing += _missing(text, f"{path.name}:{number}")
                 except msgspec.DecodeError:
                     found.unreadable += 1
+
+
+def _missing(text: bytes, source: str) -> int:
+    """How many turns a line says are missing: none when it opens a run."""
+    try:
+        head = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        return 0 if "journal" in head else int(bytes(head["missing"]))
+    except (msgspec.DecodeError, KeyError, ValueError):
+        raise JournalError(f"{source} is not a line of a journal") from None
 
 
 def replay(files: list[Path]) -> Replayed:
     """Play one run through fresh brains and compare every effect with what was recorded.
 
     Raises:
-        JournalError: a line names an event that does not exist.
+        JournalError: a line is not one of a journal, or of one that this version can read.
     """
     found = Replayed()
     brains: dict[str, Brain] = {}
@@ -126,11 +132,7 @@ def replay(files: list[Path]) -> Replayed:
         brain = brains.get(turn.brain)
         if brain is None:
             brain = brains[turn.brain] = _fresh(turn.brain, source)
-        name, raw = next(iter(turn.event.items()))
-        kind = _EVENT_TYPES.get(name)
-        if kind is None:
-            raise JournalError(f"{source}: there is no event {name!r}")
-        event: object = msgspec.json.decode(raw, type=kind)
+        name, event = _event_of(turn, source)
         effects = brain.on(event, turn.t)
         recorded = bytes(turn.effects)
         replayed = msgspec.json.encode(line(turn.brain, turn.t, event, effects)["effects"])
@@ -144,6 +146,17 @@ def replay(files: list[Path]) -> Replayed:
                     Difference(source, turn.t, turn.brain, name, recorded.decode(), replayed.decode())
                 )
     return found
+
+
+def _event_of(turn: Turn, source: str) -> tuple[str, object]:
+    name, raw = next(iter(turn.event.items()), ("", msgspec.Raw()))
+    kind = _EVENT_TYPES.get(name)
+    if kind is None:
+        raise JournalError(f"{source}: there is no event {name!r}")
+    try:
+        return name, msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        raise JournalError(f"{source}: this version reads {name} otherwise: {error}") from None
 
 
 def _fresh(brain: str, source: str) -> Brain:

@@ -8,6 +8,7 @@ until the turn is over, so a brain is never entered twice.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -15,6 +16,8 @@ from typing import Any, Protocol
 from tidegate.core.effects import WakeAt
 from tidegate.core.events import Tick
 from tidegate.runtime.clock import Clock
+
+log = logging.getLogger("tidegate.runtime")
 
 
 class Brain(Protocol):
@@ -41,12 +44,18 @@ class Turns:
         clock: Clock,
         journal: Journal,
         carry: Mapping[type, Callable[[Any], None]],
+        *,
+        failed: Callable[[object, Exception], None] = lambda _effect, _error: None,
     ) -> None:
-        """``name`` is the brain's name in the journal; ``carry`` says who carries out which order."""
+        """``name`` is the brain's name in the journal; ``carry`` says who carries out which order.
+
+        ``failed`` hears of an order whose carrying out raised, and may report it as a fact.
+        """
         self._name = name
         self._brain = brain
         self._clock = clock
         self._journal = journal
+        self._failed = failed
         self._carry: dict[type, Callable[[Any], None]] = {**carry, WakeAt: self._wake_at}
         self._later: deque[object] = deque()
         self._in_turn = False
@@ -80,14 +89,24 @@ class Turns:
         effects = self._brain.on(event, now_s)
         self._journal.turn(self._name, now_s, event, effects)
         for effect in effects:
-            self._carry[type(effect)](effect)
+            try:
+                self._carry[type(effect)](effect)
+            except Exception as error:
+                # One order that cannot be carried out is no reason to lose the others of its turn.
+                log.exception("%s could not be carried out", type(effect).__name__)
+                self._failed(effect, error)
 
     def _wake_at(self, effect: WakeAt) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = max(0.0, effect.at_s - self._clock.now_s())
-        self._timer = asyncio.get_running_loop().call_later(delay_s, self._woken)
+        self._timer = asyncio.get_running_loop().call_later(
+            max(0.0, effect.at_s - self._clock.now_s()), self._woken, effect.at_s
+        )
 
-    def _woken(self) -> None:
+    def _woken(self, at_s: float) -> None:
         self._timer = None
+        if self._clock.now_s() < at_s:
+            # uvloop counts in milliseconds and may be one early; to the brain that is no time at all.
+            self._timer = asyncio.get_running_loop().call_later(0.001, self._woken, at_s)
+            return
         self.handle(Tick())

@@ -127,7 +127,12 @@ class SimEngine:
         self._is_looking = True
         engine = self.engine
         told = engine.advance(self._kernel.now_s)
-        self._note_pace(engine)
+        # The tokens since the last look, at the mean step time since then.
+        busy_s, steps, tokens = self._seen
+        passed = engine.steps - steps
+        if passed:
+            self._pace.add((engine.busy_s - busy_s) / passed, engine.output_tokens - tokens)
+            self._seen = (engine.busy_s, engine.steps, engine.output_tokens)
         for sequence in told.started:
             self._first_byte(sequence, self.replica_id)
         for sequence in told.ended:
@@ -136,14 +141,6 @@ class SimEngine:
                 self._ended(sequence, self.replica_id)
         self._is_looking = False
         self._arm()
-
-    def _note_pace(self, engine: Engine) -> None:
-        """Count the tokens since the last look, at the mean step time since then."""
-        busy_s, steps, tokens = self._seen
-        passed = engine.steps - steps
-        if passed:
-            self._pace.add((engine.busy_s - busy_s) / passed, engine.output_tokens - tokens)
-            self._seen = (engine.busy_s, engine.steps, engine.output_tokens)
 
     def _arm(self) -> None:
         wake_s = self.engine.wake_s

@@ -36,10 +36,11 @@ class Alarm:
         if at_s == self.at_s:
             return
         kernel = self._kernel
-        self.at_s = at_s = max(at_s, kernel.now_s)
-        kernel.scheduled += 1
-        self.number = kernel.scheduled
-        heappush(kernel.heap, (at_s, self.number, self))
+        if at_s < kernel.now_s:
+            at_s = kernel.now_s
+        self.at_s = at_s
+        self.number = number = kernel.scheduled = kernel.scheduled + 1
+        heappush(kernel.heap, (at_s, number, self))
 
     def cancel(self) -> None:
         """Do not ring."""

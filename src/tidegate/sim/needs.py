@@ -16,8 +16,8 @@ from math import ceil
 
 from tidegate.engine.latency import StepLaw
 from tidegate.sim.oracle import SLOT_S, Oracle, schedule
+from tidegate.sim.run import Run
 from tidegate.sim.scenario import ModelSetup, Slo
-from tidegate.sim.world import Run
 from tidegate.workload.traces import Trace
 
 

@@ -54,6 +54,8 @@ class Scraping:
     """Share of the pages that never arrive."""
     window_s: float = 60.0
     """Latency percentiles are over this span."""
+    latency_ratio: float = 1.0
+    """What the controller is told of a latency, by what it was. A predictor of high quantiles reads high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,32 +19,49 @@ from tidegate.sim.kernel import Kernel
 from tidegate.sim.scenario import Scenario
 
 
-class LatencyWindow:
-    """Times of one model's requests within the last ``span_s``."""
+class Samples:
+    """Values of the last ``span_s``."""
 
-    __slots__ = ("_e2e", "_span_s", "_tpot", "_ttft")
+    __slots__ = ("_at_s", "_span_s", "_values")
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s
-        self._ttft: deque[tuple[float, float]] = deque()
-        self._e2e: deque[tuple[float, float]] = deque()
-        self._tpot: deque[tuple[float, float]] = deque()
+        self._at_s: deque[float] = deque()
+        self._values: deque[float] = deque()
 
-    def began(self, now_s: float, ttft_s: float) -> None:
-        """A first token has come."""
-        self._ttft.append((now_s, ttft_s))
+    def __repr__(self) -> str:
+        return f"<Samples {len(self._values)}>"
 
-    def ended(self, now_s: float, e2e_s: float, tpot_s: float | None) -> None:
-        """An answer is complete; no TPOT for an answer of one token."""
-        self._e2e.append((now_s, e2e_s))
-        if tpot_s is not None:
-            self._tpot.append((now_s, tpot_s))
+    def add(self, now_s: float, value: float) -> None:
+        """Keep a value."""
+        self._at_s.append(now_s)
+        self._values.append(value)
 
-    def summary(self, now_s: float) -> LatencySummary:
-        """Percentiles over the span that ends now."""
-        ttft_s, e2e_s, tpot_s = (
-            self._within(samples, now_s) for samples in (self._ttft, self._e2e, self._tpot)
-        )
+    def ordered(self, now_s: float) -> list[float]:
+        """Those of the span that ends now, smallest first."""
+        at_s, from_s = self._at_s, now_s - self._span_s
+        while at_s and at_s[0] <= from_s:
+            at_s.popleft()
+            self._values.popleft()
+        return sorted(self._values)
+
+
+class LatencyWindow:
+    """Times of one model's requests within the last ``span_s``."""
+
+    __slots__ = ("e2e_s", "tpot_s", "ttft_s")
+
+    def __init__(self, span_s: float) -> None:
+        self.ttft_s = Samples(span_s)
+        """Added when a first token comes; the others when an answer is complete."""
+        self.e2e_s = Samples(span_s)
+        self.tpot_s = Samples(span_s)
+
+    def summary(self, now_s: float, ratio: float) -> LatencySummary:
+        """Percentiles over the span that ends now, each ``ratio`` times what it was."""
+        ttft_s = [value * ratio for value in self.ttft_s.ordered(now_s)]
+        e2e_s = [value * ratio for value in self.e2e_s.ordered(now_s)]
+        tpot_s = [value * ratio for value in self.tpot_s.ordered(now_s)]
         return LatencySummary(
             samples=len(e2e_s),
             ttft_p50_s=percentile(ttft_s, 0.50),
@@ -54,11 +71,6 @@ class LatencyWindow:
             ttft_p90_s=percentile(ttft_s, 0.90),
             tpot_p90_s=percentile(tpot_s, 0.90),
         )
-
-    def _within(self, samples: deque[tuple[float, float]], now_s: float) -> list[float]:
-        while samples and samples[0][0] <= now_s - self._span_s:
-            samples.popleft()
-        return sorted(value for _, value in samples)
 
 
 class Scraper:
@@ -70,6 +82,7 @@ class Scraper:
         kernel: Kernel,
         dice: Dice,
         engines: Mapping[ReplicaId, SimEngine],
+        windows: Mapping[ModelId, LatencyWindow],
         deliver: Callable[[object], None],
     ) -> None:
         self._scraping = scenario.scraping
@@ -78,7 +91,7 @@ class Scraper:
         self._dice = dice
         self._engines = engines
         self._deliver = deliver
-        self.windows = {model: LatencyWindow(self._scraping.window_s) for model in scenario.models}
+        self._windows = windows
         self._busy_s: dict[ReplicaId, float] = {}
         self._last: dict[object, EngineReported | SignalsReported] = {}
 
@@ -92,9 +105,9 @@ class Scraper:
             used.setdefault(sim.model, []).append(self._utilization(sim))
             self._send(replica_id, self._page(sim))
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}
-        for model, window in self.windows.items():
+        for model, window in self._windows.items():
             busy = used.get(model)
-            latency = window.summary(self._kernel.now_s)
+            latency = window.summary(self._kernel.now_s, self._scraping.latency_ratio)
             self._send(model, SignalsReported(model, sum(busy) / len(busy) if busy else None, latency))
 
     def _page(self, sim: SimEngine) -> EngineReported:

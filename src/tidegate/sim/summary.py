@@ -15,9 +15,9 @@ from tidegate.core.effects import Decision
 from tidegate.core.outcomes import Outcome
 from tidegate.core.windows import percentile
 from tidegate.sim.provision import BILLED, ORDER
+from tidegate.sim.run import Run
 from tidegate.sim.scenario import Slo
 from tidegate.sim.tally import COMPLETED
-from tidegate.sim.world import Run
 
 HOUR_S = 3600.0
 REVERSAL_WITHIN_S = 600.0

@@ -60,19 +60,18 @@ class Turns:
             self._later.append(event)
             return
         self._in_turn = True
-        self._turn(event)
         later = self._later
-        while later:
-            self._turn(later.popleft())
+        while True:
+            self.count += 1
+            effects = self._on(event, self._kernel.now_s)
+            if self._journal is not None:
+                self._journal.turn(self._name, self._kernel.now_s, event, effects)
+            for effect in effects:
+                self._carry[type(effect)](effect)
+            if not later:
+                break
+            event = later.popleft()
         self._in_turn = False
-
-    def _turn(self, event: object) -> None:
-        self.count += 1
-        effects = self._on(event, self._kernel.now_s)
-        if self._journal is not None:
-            self._journal.turn(self._name, self._kernel.now_s, event, effects)
-        for effect in effects:
-            self._carry[type(effect)](effect)
 
     def _wake_at(self, effect: WakeAt) -> None:
         self._timer.set(effect.at_s)

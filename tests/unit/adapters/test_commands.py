@@ -67,11 +67,12 @@ def test_a_template_replaces_the_command_and_keeps_other_braces(name):
         "{slots}",
         '{"a": {"b": 1}}',
     )
-    spec = EngineSpec(model_name="m", weights="/w", slots=4, command=template)
+    spec = EngineSpec(model_name="m", weights="/w", slots=4, command=template, extra_args=("--seed={slots}",))
 
     argv = ADAPTERS[name].command(spec, HERE, (0, 1))
 
-    assert argv == ["run", "/w", "--p=9000", "-g0,1", "127.0.0.1", "m", "4", '{"a": {"b": 1}}']
+    filled = ["run", "/w", "--p=9000", "-g0,1", "127.0.0.1", "m", "4", '{"a": {"b": 1}}']
+    assert argv == [*filled, "--seed=4"]  # the operator's arguments come last here too
 
 
 def test_the_openai_adapter_cannot_start_an_engine_it_does_not_know():

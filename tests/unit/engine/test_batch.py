@@ -46,6 +46,30 @@ def test_who_arrives_during_a_step_waits_for_its_end():
     assert (first.scheduled_s, second.scheduled_s) == (0.0, 1.0)
 
 
+def test_composed_ahead_a_step_misses_who_arrives_during_the_one_before():
+    engine = engine_with(async_scheduling=True)
+    first, second = Sequence("first", 4, 5), Sequence("second", 4, 1)
+    engine.add(first, 0.0)
+    engine.add(second, 0.25)
+    engine.advance(100.0)
+    assert (first.scheduled_s, second.scheduled_s) == (0.0, 2.0)
+
+    late = Sequence("late", 4, 1)
+    engine.add(late, 200.0)  # nothing runs, so nothing is ahead
+    engine.advance(300.0)
+    assert late.scheduled_s == 200.0
+
+
+def test_composed_ahead_a_step_cannot_use_the_slot_that_the_one_before_frees():
+    engine = engine_with(async_scheduling=True)
+    sequences = [Sequence(number, 1, 3 + number) for number in range(5)]
+    for sequence in sequences:
+        engine.add(sequence, 0.0)
+    engine.advance(100.0)
+    assert sequences[0].finished_s == 3.0
+    assert sequences[4].scheduled_s == 4.0
+
+
 def test_the_fifth_of_four_waits_for_the_first_to_end():
     engine = engine_with()
     sequences = [Sequence(number, 1, 3 + number) for number in range(5)]

@@ -43,8 +43,31 @@ def test_attention_of_a_chunk_and_decoding_together_is_looked_up_together():
 def test_several_gpus_pay_for_the_link():
     attention = {(0, 0, 1, 10): 0.0, (0, 0, 1, 20): 0.0}
     found = law(attention, gpus=2, link_bytes_per_s=1e6, link_latency_s=0.01)
-    # Two all-reduces in two layers; each sends 2 x 1/2 x 1 token x 1000 x 2 bytes.
-    assert found.mixed_s(1, 14, []) == pytest.approx(4 * (0.002 + 0.01))
+    # Two all-reduces in two layers; in each two messages of half of 1 token x 1000 x 2 bytes.
+    assert found.mixed_s(1, 14, []) == pytest.approx(4 * 2 * (0.001 + 0.01))
+
+
+def test_the_dense_kernels_of_a_step_run_for_the_next_larger_graph():
+    attention = {(0, 0, 1, 10): 0.0, (0, 0, 1, 20): 0.0, (0, 0, 100, 10): 0.0, (0, 0, 100, 20): 0.0}
+    found = law(attention, dense={1: 0.01, 101: 1.01}, graph_tokens=(1, 8, 64))
+    assert found.mixed_s(5, 50, []) == pytest.approx(2 * 0.08)
+    assert found.mixed_s(64, 640, []) == pytest.approx(2 * 0.64)
+    assert found.mixed_s(70, 700, []) == pytest.approx(2 * 0.70)  # beyond the graphs, as it is
+
+
+def test_each_kernel_is_followed_by_a_gap():
+    attention = {(0, 0, 1, 10): 0.0, (0, 0, 1, 20): 0.0}
+    # Seven dense kernels and a second norm in each of two layers, with attention and the cache; then
+    # embedding, final norm and head.
+    assert law(attention, kernel_gap_s=1.0).mixed_s(1, 14, []) == 2 * (8 + 2) + 3
+
+
+def test_kernels_beyond_the_usual_count_too():
+    attention = {(0, 0, 1, 10): 0.0, (0, 0, 1, 20): 0.0}
+    found = KernelLaw(
+        Shape(layers=3, hidden=1000), DENSE | {"qk_norm": {1: 0.5}}, attention, {"lm_head": NOTHING}
+    )
+    assert found.mixed_s(1, 14, []) == 1.5
 
 
 def test_an_engine_runs_on_tables():

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tidegate.backends.base import Report
+from tidegate.backends.base import FleetInUse, Report
 from tidegate.backends.engine_client import EngineClient
 from tidegate.backends.local import takeover
 from tidegate.backends.local.devices import Devices, Gpu
@@ -24,6 +24,9 @@ from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ReplicaId
 
 log = logging.getLogger("tidegate.backends.local")
+
+_LOCK_WITHIN_S = 1.0
+"""A controller that was killed while it forked leaves the lock to the fork until that has become an engine."""
 
 _INHERITED = ("PATH", "HOME", "LANG")
 """All that an engine gets of our own environment; the rest is in its model's settings."""
@@ -86,7 +89,7 @@ class LocalFleet:
         Raises:
             FleetInUse: another controller holds this folder.
         """
-        state = StateFolder(self._state_dir)
+        state = await _locked(self._state_dir)
         client = EngineClient()
         logs = Logs(state.folder / "logs", max_bytes=self._log_max_bytes)
         site = Site(state, self._ports, self._devices, logs, client, self._host, self._environment, report)
@@ -200,3 +203,15 @@ class LocalFleet:
         # A page that says nothing is no news, and certainly no idle engine.
         if any(value is not None for value in values):
             site.report(EngineReported(replica.replica_id, *values))
+
+
+async def _locked(folder: Path) -> StateFolder:
+    loop = asyncio.get_running_loop()
+    give_up_s = loop.time() + _LOCK_WITHIN_S
+    while True:
+        try:
+            return StateFolder(folder)
+        except FleetInUse:
+            if loop.time() > give_up_s:
+                raise
+        await asyncio.sleep(0.02)

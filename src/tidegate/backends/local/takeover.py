@@ -16,6 +16,8 @@ from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.processes import Identity, Process
 from tidegate.backends.local.replica import Site
 from tidegate.backends.local.state import Record
+from tidegate.core.events import ReplicaSeen
+from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ModelId, ReplicaId
 
 log = logging.getLogger("tidegate.backends.local")
@@ -62,6 +64,8 @@ async def _settle_one(
         log.info("replica %s of a former run is ended: %s", replica_id, because)
     await Group(site.state.fleet_id, replica_id, first).end(_GRACE_S)
     site.state.remove(replica_id)
+    # Whoever names replicas must not use this name again.
+    site.report(ReplicaSeen(replica_id, Seen.EXITED, detail=f"of a former run, ended: {because}"))
     return None
 
 

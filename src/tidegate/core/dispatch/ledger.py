@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from math import inf
 from typing import TYPE_CHECKING
 
 from tidegate.core.effects import Record
@@ -118,6 +119,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._open: dict[RequestId, Entry] = {}
+        self._none_before_s = inf
+        """No deadline of an open entry is earlier than this."""
         self.accepted_total = 0
         self.ended_total = 0
 
@@ -137,6 +140,8 @@ class Ledger:
             raise ValueError(f"request {arrived.request_id} is open already")
         self.accepted_total += 1
         entry = self._open[arrived.request_id] = Entry(arrived, now_s, self.accepted_total)
+        if arrived.deadline_s < self._none_before_s:
+            self._none_before_s = arrived.deadline_s
         return entry
 
     def find(self, request_id: RequestId) -> Entry | None:
@@ -150,6 +155,10 @@ class Ledger:
 
     def overdue(self, now_s: float) -> list[Entry]:
         """Entries whose deadline has passed, in order of arrival."""
+        if now_s < self._none_before_s:
+            return []
+        # Whoever is overdue stays open until its outcome is told, and is found again until then.
+        self._none_before_s = min((entry.arrived.deadline_s for entry in self._open.values()), default=inf)
         return [entry for entry in self._open.values() if entry.arrived.deadline_s <= now_s]
 
     def __iter__(self) -> Iterator[Entry]:

@@ -197,7 +197,9 @@ class Line:
 
     def note_load(self, more: int = 0) -> None:
         """Keep the largest concurrency since the report before. ``more`` were turned away."""
-        load = len(self.queue) + self.in_flight + more
+        load = self.queue.held.requests + more
+        for seat in self.seats:  # a plain loop: this is done for every arrival
+            load += len(seat.in_flight)
         if load > self._peak:
             self._peak = load
 

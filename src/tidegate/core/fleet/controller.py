@@ -185,7 +185,7 @@ class FleetController:
         launching = self._launching(now_s)
         by_model = self._keeper.replicas.by_model()
         return tuple(
-            model_route(plan, by_model.get(model, []), launching.obstacle(plan), self._keeper.cold, now_s)
+            model_route(plan, by_model.get(model, []), launching, self._keeper.cold, now_s)
             for model, plan in self._plans.items()
         )
 

@@ -52,8 +52,9 @@ class Keeper:
         return plan.spec if plan else replica.spec
 
     def slots_of(self, replica: Replica) -> int:
-        """Requests it takes at once while it serves."""
-        return self.spec_of(replica).slots
+        """Requests it takes at once while it serves: the batch size that its engine was started with,
+        whatever its model's settings say by now."""
+        return replica.spec.slots
 
     # ---- what was seen ----
 
@@ -171,7 +172,7 @@ class Keeper:
         self, by_model: Mapping[ModelId, Sequence[Replica]], launching: Launching, now_s: float
     ) -> list[Order]:
         """Keep, launch or drain until each model has its number, as far as room and gates allow."""
-        unwanted = [r for r in self.replicas if r.is_live and r.model not in self._plans]
+        unwanted = [r for r in self.replicas if r.model not in self._plans and r.is_live]
         effects = self._drain(unwanted, "its model was removed", now_s)
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
@@ -182,10 +183,12 @@ class Keeper:
                 why = f"{plan.desired} of {len(live)} wanted: {self._because(plan)}"
                 effects += self._drain(chosen, why, now_s)
                 continue
-            for replica in drain.kept_first(replicas)[:missing]:
-                self._keep(replica, now_s)
-                missing -= 1
-            effects += self._launch(plan, missing, sum(r.is_coming_up for r in live), launching, now_s)
+            if missing:
+                kept = drain.kept_first(replicas)[:missing]
+                for replica in kept:
+                    self._keep(replica, now_s)
+                coming_up = sum(r.is_coming_up for r in live)
+                effects += self._launch(plan, missing - len(kept), coming_up, launching, now_s)
         return effects
 
     def _keep(self, replica: Replica, now_s: float) -> None:

@@ -6,6 +6,8 @@ takes its GPUs, so what takes its place waits until it is gone.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replicas
 from tidegate.core.fleet.scaling.limits import Room
@@ -18,13 +20,20 @@ class Launching:
     """What may be started at this moment, with all that takes room at this moment."""
 
     def __init__(self, replicas: Replicas, budget: StartBudget, limits: FleetLimits, now_s: float) -> None:
+        self._replicas = replicas
         self._budget = budget
         self._limits = limits
         self._now_s = now_s
-        taken = [replica for replica in replicas if not replica.is_gone]
-        self._is_leaving = any(r.is_ended or r.state is State.DRAINING for r in taken)
-        left = budget.left(limits.max_starts_per_hour, now_s)
-        self._room = Room(limits, [replica.size for replica in taken], left)
+
+    @cached_property
+    def _room(self) -> Room:
+        """Looked at only when something is to be started: most turns start nothing."""
+        taken = [replica.size for replica in self._replicas if not replica.is_gone]
+        return Room(self._limits, taken, self._budget.left(self._limits.max_starts_per_hour, self._now_s))
+
+    @property
+    def _is_leaving(self) -> bool:
+        return any(not r.is_gone and (r.is_ended or r.state is State.DRAINING) for r in self._replicas)
 
     def take(self, plan: Plan) -> bool:
         """Take the room for one more replica of this model, if there is room."""
@@ -42,14 +51,14 @@ class Launching:
         if plan.spec.scaling.max_replicas == 0:
             return Block("max_replicas", "its max_replicas is 0", None)
         cap = self._room.refuses(plan.size, starts=True)
-        if cap is None or (cap != "starts_per_hour" and self._is_leaving):
+        if cap is None or (cap != "fleet.max_starts_per_hour" and self._is_leaving):
             return None
         return Block(cap, *self._explain(cap))
 
     def _explain(self, cap: str) -> tuple[str, float | None]:
         limits = self._limits
         match cap:
-            case "starts_per_hour":
+            case "fleet.max_starts_per_hour":
                 allowed = limits.max_starts_per_hour
                 free_at_s = self._budget.free_at_s(allowed, self._now_s)
                 return f"all {allowed} starts allowed in an hour are used", free_at_s

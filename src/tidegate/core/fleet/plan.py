@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
@@ -13,9 +11,10 @@ from tidegate.core.fleet.starts import StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class _Basis:
     """What the number in force was decided on."""
 
@@ -61,7 +60,8 @@ class Plan:
         serving = [replica for replica in replicas if replica.state is State.SERVING]
         ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
         coming_up = sum(replica.is_coming_up for replica in replicas)
-        standing = Standing(coming_up, len(serving), min(ready_s, default=None))
+        slots = sum(replica.spec.slots for replica in serving)
+        standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
 
     def wish(self, proposal: Proposal, replicas: list[Replica], now_s: float) -> Wish:
@@ -85,14 +85,13 @@ class Plan:
         serving = sum(replica.state is State.SERVING for replica in replicas)
         self._basis = _Basis(demand, proposal, grant, live, serving)
         self._before, self.desired = self.desired, grant.desired
-        decision = self.decision()
-        assert decision is not None
-        saying = (decision.desired, decision.held_by, proposal.asked if decision.held_by else -1)
-        is_news = decision.held_by is not None and saying != self._said
+        held_by = grant.held_by or proposal.held_by
+        saying = (self.desired, held_by, proposal.asked if held_by else -1)
+        is_news = held_by is not None and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
-        return decision
+        return self.decision()
 
     def decision(self) -> Decision | None:
         """The number in force and what it was decided on; None before the first turn."""

@@ -8,13 +8,13 @@ are late or doubled, and change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.fleet.scaling.limits import Size
-from tidegate.core.lifecycle import COMING_UP, ENDED, IllegalTransition, Seen, State, advance
+from tidegate.core.lifecycle import COMING_UP, ENDED, LIVE, IllegalTransition, Seen, State, advance
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import Address, ModelId, ReplicaId
+from tidegate.core.types import Address, ModelId, ReplicaId, Route
 
 FORGET_AFTER_S = 300.0
 """How long the record of an ended replica can still be looked at."""
@@ -58,37 +58,40 @@ class Replica:
     is_gone: bool = False
     """Its processes are known to have ended. Until then it takes its room."""
     engine: EngineReported | None = None
+    size: Size = field(init=False)
+    """What it takes, from its launch to its end."""
+    route: Route | None = None
+    """As the gateways were told last."""
 
-    @property
-    def is_coming_up(self) -> bool:
-        return self.state in COMING_UP
+    # What follows from the state, kept beside it: a turn asks each replica for these again and again.
+    is_coming_up: bool = field(init=False)
+    is_live: bool = field(init=False)
+    """It serves or is on its way to: it counts as one of those desired."""
+    is_ended: bool = field(init=False)
 
-    @property
-    def is_live(self) -> bool:
-        """It serves or is on its way to: it counts as one of those desired."""
-        return self.state in COMING_UP or self.state in (State.WARM, State.SERVING)
+    def __post_init__(self) -> None:
+        self.size = Size(self.spec.gpus, self.spec.price_per_h)
+        self._enter(self.state)
 
     @property
     def can_be_kept(self) -> bool:
         """It drains, but nobody has ordered its end yet."""
         return self.state is State.DRAINING and self.stopped_s is None
 
-    @property
-    def is_ended(self) -> bool:
-        return self.state in ENDED
-
-    @property
-    def size(self) -> Size:
-        return Size(self.spec.gpus, self.spec.price_per_h)
-
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""
         try:
-            self.state = advance(self.state, seen)
+            self._enter(advance(self.state, seen))
         except IllegalTransition:
             return False
         self.since_s = now_s
         return True
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        self.is_coming_up = state in COMING_UP
+        self.is_live = state in LIVE
+        self.is_ended = state in ENDED
 
 
 class Replicas:
@@ -97,6 +100,7 @@ class Replicas:
     def __init__(self) -> None:
         self._by_id: dict[ReplicaId, Replica] = {}
         self._highest: dict[str, int] = {}
+        self._by_model: dict[ModelId, list[Replica]] | None = None
 
     def __repr__(self) -> str:
         return f"<Replicas {len(self._by_id)}>"
@@ -109,11 +113,13 @@ class Replicas:
         return self._by_id.get(replica_id)
 
     def by_model(self) -> dict[ModelId, list[Replica]]:
-        """All records by model, each list in order of id."""
-        found: dict[ModelId, list[Replica]] = {}
-        for replica in self:
-            found.setdefault(replica.model, []).append(replica)
-        return found
+        """All records by model as of now, each list in order of id. Later ones are not put into it."""
+        if self._by_model is None:
+            found: dict[ModelId, list[Replica]] = {}
+            for replica in self:
+                found.setdefault(replica.model, []).append(replica)
+            self._by_model = found
+        return self._by_model
 
     def highest(self, model: ModelId) -> int:
         """The largest number that an id of this model has had."""
@@ -168,11 +174,13 @@ class Replicas:
         old = [r for r in self if r.is_ended and r.is_gone and now_s >= r.since_s + FORGET_AFTER_S]
         for replica in old:
             del self._by_id[replica.replica_id]
+            self._by_model = None
 
     def _add(self, replica: Replica) -> Replica:
         self.note_id(replica.replica_id)
         self._by_id[replica.replica_id] = replica
         self._by_id = dict(sorted(self._by_id.items()))
+        self._by_model = None
         return replica
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tidegate.core.effects import PublishRoutes
 from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
-from tidegate.core.fleet.starts import Block
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelRoute, Route, RouteTable
 
@@ -60,23 +60,36 @@ def routes_of(
     replicas: Iterable[Replica], slots: Callable[[Replica], int], cold: ColdStarts
 ) -> tuple[Route, ...]:
     """A route for each replica that has not ended, in order of id."""
-    return tuple(
-        Route(
-            replica_id=replica.replica_id,
-            model=replica.model,
-            state=replica.state,
-            address=replica.address,
-            slots=slots(replica) if replica.state is State.SERVING else 0,
-            engine=replica.spec.engine,
-            expected_ready_s=_ready_s(replica, cold) if replica.is_coming_up else None,
-        )
-        for replica in replicas
-        if not replica.is_ended
+    return tuple(_route(replica, slots, cold) for replica in replicas if not replica.is_ended)
+
+
+def _route(replica: Replica, slots: Callable[[Replica], int], cold: ColdStarts) -> Route:
+    """The replica's route; the very one of the last time when nothing about it has changed."""
+    last, state = replica.route, replica.state
+    free = slots(replica) if state is State.SERVING else 0
+    ready_s = _ready_s(replica, cold) if replica.is_coming_up else None
+    if (
+        last is not None
+        and last.state is state
+        and last.slots == free
+        and last.expected_ready_s == ready_s
+        and last.address == replica.address
+    ):
+        return last
+    replica.route = Route(
+        replica_id=replica.replica_id,
+        model=replica.model,
+        state=state,
+        address=replica.address,
+        slots=free,
+        engine=replica.spec.engine,
+        expected_ready_s=ready_s,
     )
+    return replica.route
 
 
 def model_route(
-    plan: Plan, replicas: Sequence[Replica], obstacle: Block | None, cold: ColdStarts, now_s: float
+    plan: Plan, replicas: Sequence[Replica], launching: Launching, cold: ColdStarts, now_s: float
 ) -> ModelRoute:
     """Whether waiting for this model makes sense, and until when.
 
@@ -85,13 +98,15 @@ def model_route(
     3. A start is possible: after the back-off and a cold start, if one is to be started.
     4. Nothing can be started: no use in waiting, for this reason.
     """
-    if any(replica.state is State.SERVING for replica in replicas):  # 1
-        return ModelRoute(plan.model, can_serve=True)
+    for replica in replicas:
+        if replica.state is State.SERVING:  # 1
+            return ModelRoute(plan.model, can_serve=True)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
     took_s = cold.expected_s(plan.model, plan.spec.expected_start_s)
+    obstacle = launching.obstacle(plan)
     if obstacle is None:  # 3
         wait = plan.gate.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None

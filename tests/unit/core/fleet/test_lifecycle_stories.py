@@ -236,7 +236,7 @@ def test_a_crash_loop_does_not_look_like_demand_and_is_capped_by_the_hour(world,
         at += 1
     assert launched == 10
     assert max(decision.desired for decision in world.decisions) == 1
-    assert world.view(3599).decision.held_by == "starts_per_hour"
+    assert world.view(3599).decision.held_by == "fleet.max_starts_per_hour"
 
 
 def test_when_the_hour_is_used_up_nobody_is_left_waiting(world, settings):
@@ -311,7 +311,7 @@ def test_the_money_cap_holds(world, settings):
     world.configure(0, {M: settings(price=2.5)}, max_cost_per_h=6.0)
     world.report(0, queued=100)
     assert world.ordered("launch") == ["m-1", "m-2"]
-    assert world.view(0).decision.held_by == "fleet.max_cost_per_h"
+    assert world.view(0).decision.held_by == "fleet.max_cost"
 
 
 # ---- draining ----

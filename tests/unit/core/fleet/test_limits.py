@@ -50,4 +50,7 @@ def test_what_is_leaving_still_takes_its_room():
 
 def test_starts_are_counted_only_beyond_what_is_held():
     wishes = [wish("a", 5, held=3), wish("b", 2, held=2)]
-    assert shares(wishes, max_gpus=99, starts_left=1) == {"a": (4, "starts_per_hour"), "b": (2, None)}
+    assert shares(wishes, max_gpus=99, starts_left=1) == {
+        "a": (4, "fleet.max_starts_per_hour"),
+        "b": (2, None),
+    }

@@ -446,3 +446,30 @@ def test_a_moment_that_has_passed_is_never_asked_for(world, settings):
     assert wakes
     assert all(one[1] != other[1] for one, other in pairwise(wakes)), "nor is the same moment twice in a row"
     assert all(at_s > at for at, at_s in wakes)
+
+
+def test_without_a_gpu_meter_the_slots_in_use_say_how_busy_the_engines_are(world, settings):
+    world.configure(
+        0, {M: settings(policy=ScalingPolicy.THRESHOLDS, min_replicas=1, max_replicas=3, slots=8)}
+    )
+    world.ready(10, "m-1")
+    world.run(11, 80, in_flight=8)
+    assert world.desired() == 2  # one full engine: 1.00 is above 0.85
+    assert world.decisions[-1].because == "slot usage 1.00 is above 0.85"
+    world.ready(81, "m-2")
+
+    world.run(82, 500, in_flight=3)
+
+    assert world.desired() == 1  # 3 of 16 slots: 0.19 is below 0.3
+    assert "slot usage 0.19 below 0.3" in world.decisions[-1].because
+
+
+def test_new_slots_are_for_new_replicas_and_running_ones_keep_their_batch_size(world, settings):
+    world.configure(0, {M: settings(min_replicas=1, slots=8)})
+    world.ready(1, "m-1")
+
+    world.configure(2, {M: settings(min_replicas=2, max_replicas=2, slots=16)})
+    world.ready(3, "m-2")
+    world.tick(10)
+
+    assert world.slots() == {"m-1": 8, "m-2": 16}

@@ -10,18 +10,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Proposal, Situation
 from tidegate.core.settings import Scaling
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Standing:
     """What one model's replicas have to say to its autoscaler."""
 
     coming_up: int = 0
     serving: int = 0
+    serving_slots: int = 0
     first_ready_s: float | None = None
     """When the first of those that serve now became ready; None when none serves."""
 
@@ -61,6 +63,7 @@ class Autoscaler:
             floor_by=floor_by,
             live=standing.coming_up + standing.serving,
             serving=standing.serving,
+            serving_slots=standing.serving_slots,
             may_shrink=shrink_from_s is not None and now_s >= shrink_from_s,
         )
         proposal = self._policy.propose(seen, now_s)

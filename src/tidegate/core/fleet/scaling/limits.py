@@ -8,14 +8,14 @@ the grant says which cap it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
+from tidegate.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Size:
     """What one replica takes."""
 
@@ -23,7 +23,7 @@ class Size:
     price_per_h: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Wish:
     """What one model's policy proposes, and what the model has."""
 
@@ -43,7 +43,7 @@ class Wish:
         return max(self.min_replicas, min(self.wanted, self.max_replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Grant:
     """How many replicas a model gets, and the limit that made it another number than was wished for."""
 
@@ -78,8 +78,8 @@ class Room:
             limits.max_cost_per_h is not None
             and self._cost_per_h + size.price_per_h > limits.max_cost_per_h + 1e-5
         ):
-            return "fleet.max_cost_per_h"
-        return "starts_per_hour" if starts and self._starts_left <= 0 else None
+            return "fleet.max_cost"
+        return "fleet.max_starts_per_hour" if starts and self._starts_left <= 0 else None
 
     def take(self, size: Size, *, starts: bool) -> str | None:
         """Take the room for one more; the cap that forbids it, or None when it was taken."""
@@ -88,6 +88,28 @@ class Room:
             self._occupy(size)
             self._starts_left -= starts
         return refused
+
+    def holds(self, wishes: Iterable[Wish]) -> bool:
+        """True when all of these fit together, in whatever order."""
+        limits, replicas, gpus, cost_per_h, starts = (
+            self._limits,
+            self._replicas,
+            self._gpus,
+            self._cost_per_h,
+            0,
+        )
+        for wish in wishes:
+            bounded = wish.bounded
+            replicas += bounded
+            gpus += bounded * wish.size.gpus
+            cost_per_h += bounded * wish.size.price_per_h
+            starts += max(0, bounded - wish.held)
+        return (
+            (limits.max_replicas is None or replicas <= limits.max_replicas)
+            and (limits.max_gpus is None or gpus <= limits.max_gpus)
+            and (limits.max_cost_per_h is None or cost_per_h <= limits.max_cost_per_h)
+            and starts <= max(0, self._starts_left)
+        )
 
     def _occupy(self, size: Size) -> None:
         self._replicas += 1
@@ -109,7 +131,10 @@ def grant(
     5. the rest;
     6. models whose starts fail.
     """
-    sharing = _Sharing(Room(limits, leaving, starts_left))
+    room = Room(limits, leaving, starts_left)
+    if room.holds(wishes):  # then the order does not matter, and nearly always it is so
+        return {wish.model: _outcome(wish, wish.bounded, None) for wish in wishes}
+    sharing = _Sharing(room)
     startable = [wish for wish in wishes if wish.can_start]
     sharing.fill(wishes, lambda wish: min(wish.held, wish.min_replicas))  # 1
     sharing.fill(wishes, lambda wish: min(wish.held, wish.bounded))  # 2
@@ -118,6 +143,15 @@ def grant(
     sharing.fill(startable, lambda wish: wish.bounded)  # 5
     sharing.fill(wishes, lambda wish: wish.bounded)  # 6
     return {wish.model: sharing.grant(wish) for wish in wishes}
+
+
+def _outcome(wish: Wish, desired: int, refused: str | None) -> Grant:
+    """A number with the limit that it comes from: a cap that refused more, or the model's own bounds."""
+    if desired < wish.bounded:
+        return Grant(desired, refused)
+    if wish.wanted > wish.max_replicas:
+        return Grant(desired, "max_replicas")
+    return Grant(desired, "min_replicas" if wish.wanted < wish.min_replicas else None)
 
 
 class _Sharing:
@@ -142,12 +176,7 @@ class _Sharing:
 
     def grant(self, wish: Wish) -> Grant:
         """What this wish has come to, and by which limit."""
-        desired = self._granted.get(wish.model, 0)
-        if desired < wish.bounded:
-            return Grant(desired, self._refused.get(wish.model))
-        if wish.wanted > wish.max_replicas:
-            return Grant(desired, "max_replicas")
-        return Grant(desired, "min_replicas" if wish.wanted < wish.min_replicas else None)
+        return _outcome(wish, self._granted.get(wish.model, 0), self._refused.get(wish.model))
 
     def _take(self, wish: Wish, have: int) -> bool:
         cap = self._room.take(wish.size, starts=have >= wish.held)

@@ -5,8 +5,10 @@ A policy proposes; it never launches, and it is not the last word: ``scaling.lim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
+
+from tidegate.core.values import value
 
 FLOORS = {
     "in_use": "requests wait or run",
@@ -16,7 +18,7 @@ FLOORS = {
 """The rules that keep a last replica, in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Demand:
     """One model's demand, summed over the gateways. What nobody could say is None."""
 
@@ -39,7 +41,7 @@ class Demand:
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Situation:
     """All that a policy may look at."""
 
@@ -55,8 +57,15 @@ class Situation:
     live: int = 0
     """Replicas that serve or come up."""
     serving: int = 0
+    serving_slots: int = 0
+    """Requests that those which serve take at once, all together."""
     may_shrink: bool = True
     """False until a full window of data has been seen, and whenever data is missing."""
+
+    @property
+    def slot_usage_ratio(self) -> float | None:
+        """Requests in flight for each slot that serves; None while none does."""
+        return self.demand.in_flight / self.serving_slots if self.serving_slots else None
 
     @property
     def is_complete(self) -> bool:
@@ -68,7 +77,7 @@ class Situation:
         return max(self.min_replicas, min(number, self.max_replicas))
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Proposal:
     """A policy's answer, with its reason."""
 

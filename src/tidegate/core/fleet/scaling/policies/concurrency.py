@@ -2,9 +2,9 @@
 
     replicas = ceil(max over the window of (queued + in flight) / concurrency target)
 
-Up at once. Down only when nothing higher has been asked for within the scale-down delay. The same law,
-with other names, is in Knative (scale-down-delay over a stable window) and in hosted platforms that
-scale by concurrent requests. Queued requests count: a metric that ends at what the replicas can carry
+Up at once. Down only when nothing higher has been asked for within the scale-down delay. Hosted platforms
+that scale by concurrent requests have the same law with other names; Knative's takes the mean over its
+stable window where this one takes the largest, and has the same scale-down delay. Queued requests count: a metric that ends at what the replicas can carry
 never asks for more of them.
 """
 

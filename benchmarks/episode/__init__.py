@@ -1,0 +1,1 @@
+"""A published autoscaling result, run again in the simulator. ``make bench-episode`` prints it."""

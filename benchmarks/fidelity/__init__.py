@@ -1,0 +1,1 @@
+"""How near the models come to what was measured: ``make fidelity``."""

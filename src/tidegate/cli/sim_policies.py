@@ -1,0 +1,233 @@
+"""From what the user names to scenarios: a policy file or the built-in one, laws by name, settings changed.
+
+Everything goes through the policy file's own checks: ``--set`` changes the document before it is read, so a
+mistake there is told like one in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from tidegate.config import Settings, parse
+from tidegate.config.schema import SECTIONS, keys_of
+from tidegate.core.settings import FleetModel, ScalingPolicy, SloKeda
+from tidegate.core.types import ModelId
+from tidegate.engine.catalogue import PROFILES, Profile
+from tidegate.engine.coldstart import ColdStart
+from tidegate.engine.sequence import Limits
+from tidegate.sim.faults import Fault
+from tidegate.sim.scenario import Machines, ModelSetup, Scenario, Scraping, Slo
+from tidegate.workload.traces import Trace
+
+DEFAULT_PROFILE = "llama-3.1-8b-h100x1"
+DEFAULT_COLD_START_S = 100.0
+"""What llm-d measures for an ordinary start of a pod, with the compilation cached."""
+
+GPU_PRICE_PER_H = 2.50
+"""Of the built-in policy: an hour of one GPU."""
+
+GPUS = 1_024
+"""Devices that the built-in policy names: more than anybody simulates, so that only limits limit."""
+
+STATIC = "static"
+LAWS = (*(policy.value for policy in ScalingPolicy), STATIC)
+"""What ``--policy`` takes besides files; ``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
+
+_SCALING, _MODEL = ("models", "*", "scaling"), ("models", "*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What holds for every policy that is compared."""
+
+    sets: tuple[str, ...] = ()
+    router: str | None = None
+    profile: str | None = None
+    cold_start_s: float | None = None
+    slo: Slo | None = None
+    faults: tuple[Fault, ...] = ()
+    machines: Machines = Machines()
+    scraping: Scraping = Scraping()
+    settle_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A policy and what to call it."""
+
+    name: str
+    scenario: Scenario
+
+
+def scenarios(
+    file: Path | None, policy: str | None, others: Sequence[str], wishes: Wishes, trace: Trace
+) -> list[Named]:
+    """The policy that was asked for and those it is compared with, in that order.
+
+    Raises:
+        PolicyError: a policy has mistakes.
+        click.UsageError: something else cannot be.
+    """
+    if policy is not None and not _is_law(policy):
+        message = f"--policy {policy}: it must be one of {', '.join(LAWS)} or {STATIC}:N"
+        raise click.UsageError(message)
+    first = policy or ("built-in" if file is None else file.stem)
+    found = [Named(first, _scenario(file, policy, wishes, trace))]
+    for other in others:
+        if _is_law(other):
+            found.append(Named(other, _scenario(file, other, wishes, trace)))
+        elif Path(other).is_file():
+            found.append(Named(Path(other).stem, _scenario(Path(other), None, wishes, trace)))
+        else:
+            message = f"--compare {other}: neither a policy file nor one of {', '.join(LAWS)}"
+            raise click.UsageError(message)
+    return found
+
+
+def _is_law(name: str) -> bool:
+    return name in LAWS or (name.startswith(f"{STATIC}:") and name.partition(":")[2].isdecimal())
+
+
+def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) -> Scenario:
+    settings = _settings(file, wishes, trace)
+    slo = wishes.slo or Slo()
+    setups = {}
+    for model, found in settings.models.items():
+        profile = _profile_for(model, wishes.profile)
+        fleet = _under_law(found.fleet, law, slo)
+        cold_s = wishes.cold_start_s
+        if cold_s is None:
+            cold_s = DEFAULT_COLD_START_S if fleet.expected_start_s is None else fleet.expected_start_s
+        setups[model] = ModelSetup(
+            dispatch=found.dispatch,
+            fleet=fleet,
+            limits=limits_for(profile, fleet.slots, trace),
+            law=profile.law,
+            cold_start=ColdStart(engine_start_s=cold_s),
+        )
+    return Scenario(
+        models=setups,
+        fleet=settings.limits,
+        slo=slo,
+        machines=wishes.machines,
+        scraping=wishes.scraping,
+        faults=wishes.faults,
+        request_timeout_s=settings.gateway.request_timeout_s,
+        settle_s=wishes.settle_s,
+    )
+
+
+def limits_for(profile: Profile, slots: int, trace: Trace) -> Limits:
+    """The engine as it would be started with so many slots.
+
+    When the trace says which prompts share prefixes, blocks are as large as those that it names.
+    """
+    limits = replace(profile.limits, max_sequences=slots)
+    if limits.max_step_tokens < slots:
+        limits = replace(limits, max_step_tokens=slots)
+    if trace.prefixes is None:
+        return limits
+    blocks = limits.kv_blocks * limits.block_tokens // trace.block_tokens
+    return replace(limits, kv_blocks=max(1, blocks), block_tokens=trace.block_tokens)
+
+
+# ---- the policy document ----
+
+
+def _settings(file: Path | None, wishes: Wishes, trace: Trace) -> Settings:
+    if file is None:
+        document, source = built_in(wishes, trace), "built-in policy"
+    else:
+        source = str(file)
+        text = file.read_text(encoding="utf-8")
+        if not wishes.sets and wishes.router is None:
+            return parse(text, source, base=file.absolute().parent)
+        parse(text, source, base=file.absolute().parent)  # its own mistakes are told with its own lines
+        document = yaml.safe_load(text)
+    sets = [*wishes.sets, *([f"routing={wishes.router}"] if wishes.router else [])]
+    for change in sets:
+        _set(document, change)
+    base = file.absolute().parent if file else Path.cwd()
+    return parse(yaml.safe_dump(document, sort_keys=False), f"{source} with --set", base=base)
+
+
+def built_in(wishes: Wishes, trace: Trace) -> dict[str, Any]:
+    """The policy without a file: one model for each that the trace names, one to eight replicas of each."""
+    profile = _profile_for(ModelId(""), wishes.profile)
+    names = [str(name) for name in trace.models.table] if trace.models else []
+    model = {
+        "engine": "emulated",
+        "slots": 64,
+        "gpus": profile.gpus,
+        "price": f"{GPU_PRICE_PER_H * profile.gpus:.2f}/h",
+        "scaling": {"min_replicas": 1, "max_replicas": 8, "window": "30s", "scale_down_delay": "5m"},
+    }
+    if len(names) > 1:
+        model["scaling"] = model["scaling"] | {"min_replicas": 0}  # type: ignore[operator]
+    copies = {name: yaml.safe_load(yaml.safe_dump(model)) for name in names or [profile.model]}
+    fleet = {"max_starts_per_hour": 1_000, "gpus": list(range(GPUS))}
+    return {"fleet": fleet, "models": copies}
+
+
+def _set(document: dict[str, Any], change: str) -> None:
+    """``KEY=VALUE``; a key of a model or of its scaling is set in every model."""
+    key, equals, text = change.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set {change}: it must be KEY=VALUE")
+    value = yaml.safe_load(text) if text.lstrip("-").replace(".", "", 1).isdigit() else text
+    path = tuple(key.split("."))
+    if path[0] in ("fleet", "gateway", "models"):
+        _put(document, path, value)
+        return
+    place = _place_of(path)
+    for model in document["models"].values():
+        _put(model, (*place, *path), value)
+
+
+def _place_of(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Where below a model a key stands that was named without its section."""
+    for place in (_SCALING, _MODEL, *SECTIONS):
+        if place[:2] == _MODEL and place in SECTIONS and path[0] in keys_of(SECTIONS[place]):
+            return place[2:]
+    raise click.UsageError(f"--set {'.'.join(path)}: no model has such a setting; see docs/policy-file.md")
+
+
+def _put(mapping: dict[str, Any], path: tuple[str, ...], value: object) -> None:
+    for part in path[:-1]:
+        mapping = mapping.setdefault(part, {})
+        if not isinstance(mapping, dict):
+            raise click.UsageError(f"--set {'.'.join(path)}: {part} is no section")
+    mapping[path[-1]] = value
+
+
+# ---- laws and engines ----
+
+
+def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
+    """The same model under another law; ``None`` leaves it as it is."""
+    if law is None:
+        return fleet
+    scaling = fleet.scaling
+    if law.startswith(STATIC):
+        number = int(law.partition(":")[2] or scaling.max_replicas)
+        fixed = replace(scaling, policy=ScalingPolicy.CONCURRENCY, min_replicas=number, max_replicas=number)
+        return replace(fleet, scaling=fixed)
+    promise = SloKeda(ttft_s=slo.ttft_s, tpot_s=slo.tpot_s)
+    return replace(fleet, scaling=replace(scaling, policy=ScalingPolicy(law), slo_keda=promise))
+
+
+def _profile_for(model: ModelId, asked: str | None, known: Mapping[str, Profile] = PROFILES) -> Profile:
+    """The one that was asked for; else the catalogue's first for a model of this name; else the default."""
+    if asked is not None:
+        if asked not in known:
+            message = f"--profile {asked}: known are {', '.join(sorted(known))}"
+            raise click.UsageError(message)
+        return known[asked]
+    fitting = [profile for profile in known.values() if profile.model == model.lower()]
+    return fitting[0] if fitting else known[DEFAULT_PROFILE]

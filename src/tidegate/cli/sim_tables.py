@@ -1,0 +1,130 @@
+"""Runs side by side, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tidegate.sim.oracle import Oracle, regret
+from tidegate.sim.summary import Spread, Summary
+
+NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run as the table has it."""
+
+    policy: str
+    summary: Summary
+    cpu_s: float
+    oracle: Oracle | None = None
+    static_peak: int = 0
+
+
+def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
+    """Figures as rows, runs as columns."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for run in shown:
+        table.add_column(run.policy, justify="right")
+    for name, figure in _FIGURES:
+        cells = [figure(run.summary) for run in shown]
+        if any(cells):
+            table.add_row(name, *cells)
+    if any(run.oracle for run in shown):
+        table.add_section()
+        table.add_row("cheapest known afterwards", *(_oracle_hours(run) for run in shown))
+        table.add_row("regret", *(_regret(run) for run in shown))
+        table.add_row("fixed fleet for the peak", *(_peak(run) for run in shown))
+    table.add_section()
+    table.add_row("computed in", *(f"{run.cpu_s:.2f} s" for run in shown))
+    console.print(table)
+    _print_tenants(shown, console)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return NEVER
+    return f"{value * 1000:.1f} ms" if value < 1 else f"{value:.2f} s" if value < 100 else f"{value:.0f} s"
+
+
+def _band(found: Spread) -> str:
+    """Three percentiles in one unit."""
+    values = (found.p50, found.p95, found.p99)
+    in_ms = all(value is not None and value < 1 for value in values)
+    cells = (NEVER if v is None else f"{v * 1000:.1f}" if in_ms else f"{v:.3g}" for v in values)
+    return f"{' / '.join(cells)} {'ms' if in_ms else 's'}"
+
+
+def _endings(summary: Summary) -> str:
+    return f"{summary.rejected} / {summary.expired} / {summary.failed}"
+
+
+def _steps(summary: Summary) -> str:
+    return f"{summary.scale_ups} up, {summary.scale_downs} down, {summary.reversals} reversed"
+
+
+def _starts(summary: Summary) -> str:
+    if not summary.cold_starts:
+        return "none"
+    mean = summary.cold_start_s.mean
+    return f"{summary.cold_starts}" + (f", {mean:.0f} s each" if mean is not None else "")
+
+
+_FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("requests", lambda s: f"{s.requests:,}"),
+    ("completed", lambda s: f"{s.completed:,}"),
+    ("rejected / expired / failed", _endings),
+    ("TTFT p50 / p95 / p99", lambda s: _band(s.ttft_s)),
+    ("TPOT p50 / p95 / p99", lambda s: _band(s.tpot_s)),
+    ("token gap p50 / p95 / p99", lambda s: _band(s.itl_s)),
+    ("E2E p50 / p95 / p99", lambda s: _band(s.e2e_s)),
+    ("queue wait p50 / p95 / p99", lambda s: _band(s.queue_wait_s)),
+    ("promise", lambda s: f"TTFT {_seconds(s.slo.ttft_s)}, TPOT {_seconds(s.slo.tpot_s)}"),
+    ("kept by", lambda s: f"{s.attainment:.1%}"),
+    ("goodput", lambda s: f"{s.goodput_per_s:.2f} /s"),
+    (
+        "replicas mean (serving), most",
+        lambda s: f"{s.mean_provisioned:.2f} ({s.mean_serving:.2f}), {s.max_provisioned}",
+    ),
+    ("replica-hours", lambda s: f"{s.replica_hours:.2f}"),
+    ("GPU-hours", lambda s: f"{s.gpu_hours:.2f}" if s.gpu_hours else ""),
+    ("cost", lambda s: f"{s.cost:.2f}" if s.cost else ""),
+    ("scaling", _steps),
+    ("cold starts", _starts),
+    ("prompt tokens cached", lambda s: f"{s.prefix_hit_ratio:.1%}" if s.prefix_hit_ratio else ""),
+)
+
+
+def _oracle_hours(run: Shown) -> str:
+    return f"{run.oracle.replica_hours:.2f} h" if run.oracle else ""
+
+
+def _regret(run: Shown) -> str:
+    return f"{regret(run.summary.replica_hours, run.oracle):+.0%}" if run.oracle else ""
+
+
+def _peak(run: Shown) -> str:
+    if run.oracle is None:
+        return ""
+    hours = run.static_peak * run.summary.simulated_s / 3600.0
+    return f"{run.static_peak} replicas, {hours:.2f} h"
+
+
+def _print_tenants(shown: Sequence[Shown], console: Console) -> None:
+    if not shown[0].summary.tenants:
+        return
+    table = Table(title="Tenants", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table.add_column("")
+    table.add_column("requests", justify="right")
+    for run in shown:
+        table.add_column(f"{run.policy}: kept by", justify="right")
+    for place, tenant in enumerate(shown[0].summary.tenants[:10]):
+        shares = [f"{run.summary.tenants[place].attainment:.1%}" for run in shown]
+        table.add_row(tenant.name or "(none)", f"{tenant.requests:,}", *shares)
+    console.print(table)

@@ -1,0 +1,59 @@
+"""What a client's connection and the front desk know of each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from tidegate.config.settings import GatewaySettings
+from tidegate.gateway.auth import ANYBODY
+from tidegate.gateway.call import Call
+from tidegate.gateway.errors import Refusal
+from tidegate.gateway.gate import Head
+from tidegate.gateway.routes import Page, Relay
+
+if TYPE_CHECKING:
+    from tidegate.gateway.client import ClientConnection
+
+
+class Ticket:
+    """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
+
+    __slots__ = ("forward", "found", "head", "owner", "refusal", "timeout_s")
+
+    def __init__(self, head: Head) -> None:
+        self.head = head
+        self.refusal: Refusal | None = None
+        self.found: Relay | Page | None = None
+        self.owner = ANYBODY
+        self.forward = b""
+        """Header lines that go to the engine."""
+        self.timeout_s = 0.0
+
+
+class Desk(Protocol):
+    """Who judges and answers requests: the gateway."""
+
+    settings: GatewaySettings
+    stopping: bool
+
+    def arrived(self, client: ClientConnection) -> bool:
+        """A connection was made. False: there are too many, and it is to be turned away."""
+
+    def left(self, client: ClientConnection) -> None:
+        """The connection is closed."""
+
+    def gone(self, call: Call) -> None:
+        """The client of this call has gone."""
+
+    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+        """Judge a request by its head; the second value is its body's length, None when in chunks.
+
+        Raises:
+            Refusal: it is no head at all, and where the next one begins is not known.
+        """
+
+    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
+        """A whole request. Answered at once, or attached to the client as its call."""
+
+    def refused(self, refusal: Refusal) -> None:
+        """A request was turned away; count it."""

@@ -1,0 +1,236 @@
+"""The simulated gateway: it owns a Dispatcher, tells it what happens and does what it says.
+
+Each row of the trace becomes a ``RequestArrived``. A request that is sent enters an engine at once; what the
+engine gives back becomes ``FirstByte`` and ``UpstreamEnded``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import cast
+
+from tidegate.core.dispatch import Dispatcher
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, RolledBack, Send
+from tidegate.core.events import (
+    ClientGone,
+    Failure,
+    FirstByte,
+    ReportDue,
+    RequestArrived,
+    UpstreamEnded,
+    UpstreamFailed,
+)
+from tidegate.core.types import DEFAULT_FLOW, DemandReport, Dice, ModelId, ReplicaId, RequestId
+from tidegate.engine.sequence import Sequence
+from tidegate.sim.engines import SimEngine
+from tidegate.sim.faults import FaultKind
+from tidegate.sim.kernel import Kernel
+from tidegate.sim.scenario import Scenario
+from tidegate.sim.scraping import LatencyWindow
+from tidegate.sim.tally import Tally
+from tidegate.sim.turns import TICK, Journal, Turns
+from tidegate.workload.traces import Trace
+
+REPORT_DUE = ReportDue()
+
+SALT_SHIFT = 44
+"""Traces number their blocks; the bits above are free to tell models apart."""
+
+
+class SimGateway:
+    """Clients on one side, engines on the other."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        scenario: Scenario,
+        kernel: Kernel,
+        dice: Dice,
+        journal: Journal | None,
+        report: Callable[[DemandReport], None],
+    ) -> None:
+        """``report`` takes what is to be told to the controller."""
+        self._trace = trace
+        self._scenario = scenario
+        self._kernel = kernel
+        self._dice = dice
+        self._models = _models_of(trace, scenario)
+        self._only_model = self._models[0] if len(scenario.models) == 1 else None
+        self._salts = {model: number << SALT_SHIFT for number, model in enumerate(scenario.models)}
+        self._leaving = tuple(fault for fault in scenario.faults if fault.kind is FaultKind.LEAVE)
+        self._dispatcher = Dispatcher(dice=dice)
+        self.tally = Tally(len(trace))
+        self.windows = {model: LatencyWindow(scenario.scraping.window_s) for model in scenario.models}
+        self.engines: Mapping[ReplicaId, SimEngine] = {}
+        """Those that can be reached; set once, before the first request."""
+        self.arrived = 0
+        """Rows of the trace that have come."""
+        self.turns = Turns(
+            "dispatch",
+            self._dispatcher,
+            kernel,
+            journal,
+            {
+                Send: self._send,
+                Hedge: self._send,
+                RolledBack: _nothing,
+                Reject: _nothing,
+                CancelUpstream: self._cancel,
+                Report: lambda effect: report(effect.report),
+                Record: self.tally.record,
+            },
+        )
+        self.handle = self.turns.handle
+        """Report a fact to the dispatcher."""
+
+    def __repr__(self) -> str:
+        return f"<SimGateway arrived={self.arrived} {self.tally!r}>"
+
+    @property
+    def open_requests(self) -> int:
+        """Accepted and not ended."""
+        return self._dispatcher.open_requests
+
+    def each_second(self) -> None:
+        """What the gateway does at a steady rate."""
+        if self._dispatcher.open_requests:
+            self.handle(TICK)
+        self.handle(REPORT_DUE)
+
+    # ---- clients ----
+
+    def arrive(self, row: int) -> None:
+        """The client of this row sends its request."""
+        trace = self._trace
+        now_s = self._kernel.now_s
+        deadline_s = now_s + self._scenario.request_timeout_s
+        if trace.deadlines_s is not None and trace.deadlines_s[row] < inf:  # NaN: not recorded
+            deadline_s = now_s + trace.deadlines_s[row]
+        self.arrived = row + 1
+        request_id = RequestId(str(row))
+        self.handle(
+            RequestArrived(
+                request_id,
+                self._only_model or self._models[row],
+                trace.prompt_tokens[row],
+                self._scenario.max_output_tokens,
+                0,
+                deadline_s,
+                DEFAULT_FLOW if trace.tenants is None else trace.tenants[row] or DEFAULT_FLOW,
+                0 if trace.priorities is None else trace.priorities[row],
+                None if trace.adapters is None else trace.adapters[row],
+                prefix=self._prefix(row),
+                block_tokens=trace.block_tokens,
+                session=None if trace.sessions is None else trace.sessions[row],
+                again=row,
+            )
+        )
+        if self._leaving:
+            self._may_leave(request_id)
+
+    def _prefix(self, row: int) -> tuple[int, ...]:
+        """As the gateway would hash it: the prompt's full blocks, salted by the model."""
+        trace = self._trace
+        if trace.prefixes is None:
+            return ()
+        blocks = trace.prefixes[row][: trace.prompt_tokens[row] // trace.block_tokens]
+        if self._only_model is not None:
+            return blocks
+        salt = self._salts[self._models[row]]
+        return tuple(block ^ salt for block in blocks)
+
+    def _may_leave(self, request_id: RequestId) -> None:
+        for fault in self._leaving:
+            if fault.is_on(self._kernel.now_s) and self._dice.uniform() < fault.share:
+                leaves_s = self._kernel.now_s + fault.patience_s
+                self._kernel.at(leaves_s, lambda: self.handle(ClientGone(request_id)))
+                return
+
+    # ---- to the engines ----
+
+    def _send(self, order: Send | Hedge) -> None:
+        row = int(order.request_id)
+        trace = self._trace
+        sequence = Sequence(
+            order.request_id,
+            trace.prompt_tokens[row] or 1,
+            trace.output_tokens[row] or 1,
+            () if trace.prefixes is None else trace.prefixes[row],
+        )
+        engine = self.engines.get(order.replica_id)
+        if engine is None:
+            # The table was a moment older than the replica's end.
+            self.handle(UpstreamFailed(order.request_id, Failure.REFUSED, replica_id=order.replica_id))
+            return
+        try:
+            engine.send(sequence)
+        except ValueError:
+            self.tally.refused.add(row)
+            self.handle(UpstreamEnded(order.request_id, 400, replica_id=order.replica_id))
+
+    def _cancel(self, order: CancelUpstream) -> None:
+        engine = self.engines.get(order.replica_id)
+        if engine is not None:
+            engine.cancel(order.request_id)
+
+    # ---- from the engines ----
+
+    def first_byte(self, sequence: Sequence, replica_id: ReplicaId) -> None:
+        """Its first token is out."""
+        request_id = cast(RequestId, sequence.key)
+        row = int(request_id)
+        now_s = self._kernel.now_s
+        window = self.windows[self._only_model or self._models[row]]
+        window.ttft_s.add(now_s, now_s - self._trace.arrived_s[row])
+        self.handle(FirstByte(request_id, replica_id))
+
+    def ended(self, sequence: Sequence, replica_id: ReplicaId) -> None:
+        """All its tokens are out."""
+        request_id = cast(RequestId, sequence.key)
+        row = int(request_id)
+        now_s = self._kernel.now_s
+        tokens = sequence.output_tokens
+        self.tally.prompt_tokens += sequence.prompt_tokens
+        self.tally.cached_tokens += sequence.cached_tokens
+        began_s = sequence.first_token_s
+        assert began_s is not None
+        window = self.windows[self._only_model or self._models[row]]
+        window.e2e_s.add(now_s, now_s - self._trace.arrived_s[row])
+        if tokens > 1:
+            window.tpot_s.add(now_s, (now_s - began_s) / (tokens - 1))
+        self.handle(
+            UpstreamEnded(
+                request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens, replica_id
+            )
+        )
+
+    def cut(self, request_id: RequestId, replica_id: ReplicaId) -> None:
+        """Its connection to the engine broke off."""
+        self.handle(UpstreamFailed(request_id, Failure.CUT, replica_id=replica_id))
+
+    def silent(self, engine: SimEngine) -> None:
+        """An engine has not sent a byte for too long: give up everything that it works on."""
+        for request_id in list(engine.sequences):
+            engine.cancel(request_id)
+            self.handle(UpstreamFailed(request_id, Failure.SILENT, replica_id=engine.replica_id))
+
+
+def _nothing(order: object) -> None:
+    """The client has its answer; the record says the rest."""
+
+
+def _models_of(trace: Trace, scenario: Scenario) -> list[ModelId]:
+    """The model of each row. A scenario of one model takes every row, whatever the trace calls it."""
+    known = list(scenario.models)
+    if len(known) == 1:
+        return known
+    if trace.models is None:
+        message = f"the trace names no models, but there are {len(known)}: {', '.join(known)}"
+        raise ValueError(message)
+    found = [model or known[0] for model in trace.models]
+    strange = sorted(set(found).difference(known))
+    if strange:
+        message = f"the trace asks for {', '.join(strange[:5])}; known are {', '.join(known[:5])}"
+        raise ValueError(message)
+    return found

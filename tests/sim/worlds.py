@@ -1,0 +1,104 @@
+"""Small worlds to simulate: a few settings in the words of the stories, the rest as in the product."""
+
+from array import array
+
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Scaling
+from tidegate.core.types import ModelId
+from tidegate.engine.coldstart import ColdStart
+from tidegate.engine.latency import LinearLaw
+from tidegate.engine.sequence import Limits
+from tidegate.sim.faults import Fault
+from tidegate.sim.scenario import Machines, ModelSetup, Scenario, Scraping, Slo
+from tidegate.sim.summary import summarize
+from tidegate.sim.world import simulate
+from tidegate.workload.traces import Trace
+
+M = ModelId("m")
+
+CLOCKWORK = LinearLaw(a=1, b=0, c=0, d=1, e=0, f=0)
+"""Every step takes a millisecond, so an answer takes as many as it has tokens."""
+
+GPU = LinearLaw(a=6.37, b=0.0110, c=0.0415, d=5.47, e=15.6, f=0.78)
+"""Llama 3.1 8B on an H100."""
+
+
+def trace_of(rows):
+    """Rows of (moment, prompt tokens, output tokens), in order."""
+    trace = Trace()
+    trace.arrived_s = array("d", [row[0] for row in rows])
+    trace.prompt_tokens = array("i", [row[1] for row in rows])
+    trace.output_tokens = array("i", [row[2] for row in rows])
+    return trace
+
+
+def steady(rate, span_s, prompt=500, output=100, from_s=0.0):
+    """Requests at equal distances."""
+    return [(from_s + number / rate, prompt, output) for number in range(round(rate * span_s))]
+
+
+def world(
+    *,
+    law=GPU,
+    slots=16,
+    cold_s=30.0,
+    sigma=0.0,
+    faults=(),
+    limits=None,
+    fleet=None,
+    queue=None,
+    machines=None,
+    scraping=None,
+    settle_s=0.0,
+    running=None,
+    timeout_s=600.0,
+    gpus=0,
+    price=0.0,
+    start_deadline_s=600.0,
+    drain_deadline_s=120.0,
+    slo=None,
+    **scaling,
+):
+    scaling.setdefault("max_replicas", 4)
+    scaling["concurrency_target"] = float(scaling.get("concurrency_target", 8))
+    setup = ModelSetup(
+        dispatch=DispatchConfig(queue=queue or QueueLimits()),
+        fleet=FleetModel(
+            "emulated",
+            slots=slots,
+            scaling=Scaling(**scaling),
+            gpus=gpus,
+            price_per_h=price,
+            start_deadline_s=start_deadline_s,
+            drain_deadline_s=drain_deadline_s,
+        ),
+        limits=limits or Limits(max_sequences=slots, max_step_tokens=2048, kv_blocks=16_384),
+        law=law,
+        cold_start=ColdStart(engine_start_s=cold_s, sigma=sigma),
+        running=running,
+    )
+    return Scenario(
+        models={M: setup},
+        fleet=fleet or FleetLimits(),
+        slo=slo or Slo(),
+        machines=machines or Machines(),
+        scraping=scraping or Scraping(),
+        faults=tuple(Fault.parse(text) for text in faults),
+        settle_s=settle_s,
+        request_timeout_s=timeout_s,
+    )
+
+
+def run(rows, scenario, seed=1, journal=None):
+    """The run and its figures."""
+    done = simulate(trace_of(rows), scenario, seed, journal)
+    return done, summarize(done)
+
+
+class Notes:
+    """A journal that is kept in memory."""
+
+    def __init__(self):
+        self.turns = []
+
+    def turn(self, brain, now_s, event, effects):
+        self.turns.append((brain, now_s, event, list(effects)))

@@ -1,0 +1,1 @@
+from engines.fixtures import tiny_model  # noqa: F401 (fixture)

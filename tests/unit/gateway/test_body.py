@@ -1,0 +1,61 @@
+import json
+
+import pytest
+
+from tidegate.gateway.body import read_json
+from tidegate.gateway.multipart import boundary_of, read_form
+
+
+def asked(**fields):
+    return read_json(json.dumps({"model": "m"} | fields).encode())
+
+
+@pytest.mark.parametrize(
+    "fields, limit",
+    [
+        ({}, None),
+        ({"max_tokens": 5}, 5),
+        ({"max_tokens": 5, "max_completion_tokens": 7}, 7),
+        ({"max_output_tokens": 9}, 9),
+        ({"max_tokens": 5, "n": 3}, 15),
+        ({"max_tokens": 5, "n": 1, "best_of": 4}, 20),
+        ({"max_tokens": None, "n": None}, None),
+    ],
+)
+def test_the_most_tokens_that_an_answer_may_have(fields, limit):
+    assert asked(**fields).output_tokens_limit == limit
+
+
+def test_what_is_not_needed_may_be_anything():
+    assert (
+        asked(messages=[{"role": "user", "content": "é\U0001f600"}], temperature=1e300, user=None).model
+        == "m"
+    )
+
+
+def test_a_form_is_searched_for_two_fields_only():
+    form = (
+        b'--b-b\r\nContent-Disposition: form-data; name="file"; filename="x"\r\n\r\n'
+        b'Content-Disposition: form-data; name="model"\r\n\r\nfake\r\n--b\r\n'
+        b'\r\n--b-b\r\ncontent-disposition:form-data;name="stream"\r\n\r\ntrue'
+        b'\r\n--b-b\r\nContent-Type: text/plain\r\nContent-Disposition: form-data; name="model"\r\n\r\nm-1\r\n--b-b--\r\n'
+    )
+    found = read_form(form, b"b-b")
+    assert (found.model, found.stream) == ("m-1", True)
+
+
+@pytest.mark.parametrize(
+    "value, boundary",
+    [
+        (b"multipart/form-data; boundary=abc", b"abc"),
+        (b'Multipart/Form-Data;boundary="a b"', b"a b"),
+        (b"multipart/form-data", None),
+        (b"multipart/form-data; boundary=", None),
+        (b"multipart/form-data; boundary=" + b"a" * 71, None),
+        (b"multipart/form-data; boundary=a\r\nX: y", None),
+        (b"multipart/form-data; boundary=a; charset=x", None),
+        (b"multipart/mixed; boundary=a", None),
+    ],
+)
+def test_a_boundary(value, boundary):
+    assert boundary_of(value) == boundary

@@ -1,0 +1,79 @@
+"""The cheapest schedule, three ways: in closed form, by table, and by trying everything out."""
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.sim.oracle import Oracle, cheapest, cheapest_by_table, regret, schedule
+
+NEEDS = st.lists(st.integers(0, 3), min_size=1, max_size=6)
+LEADS = st.integers(0, 3)
+
+
+def tried_out(needs, lead):
+    """Every way in which each replica can be off, starting or serving in each slot; the cheapest that serves."""
+    slots, most = len(needs), max(needs)
+    ways = [way for way in product("-sx", repeat=slots) if is_possible(way, lead)]
+    costs = {tuple(state == "x" for state in way): min(
+        sum(state != "-" for state in other) for other in ways if [s == "x" for s in other] == [s == "x" for s in way]
+    ) for way in ways}  # fmt: skip
+    best = {tuple(0 for _ in needs): 0}
+    for _ in range(most):
+        found = {}
+        for served, cost in best.items():
+            for way, price in costs.items():
+                total = tuple(a + b for a, b in zip(served, way, strict=True))
+                found[total] = min(found.get(total, 10**9), cost + price)
+        best = found
+    return min(
+        cost for served, cost in best.items() if all(s >= n for s, n in zip(served, needs, strict=True))
+    )
+
+
+def is_possible(way, lead):
+    """A replica serves after its whole start, or from the beginning of the trace on."""
+    for slot, state in enumerate(way):
+        if state != "x" or slot == 0 or way[slot - 1] == "x":
+            continue
+        if slot < lead or any(before != "s" for before in way[slot - lead : slot]):
+            return False
+    return True
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.integers(0, 3))
+def test_nothing_cheaper_serves_small_cases(needs, lead):
+    if max(needs):
+        assert cheapest(needs, lead) == tried_out(needs, lead)
+
+
+@given(NEEDS, LEADS)
+def test_the_closed_form_is_the_dynamic_program(needs, lead):
+    assert cheapest(needs, lead) == cheapest_by_table(needs, lead)
+
+
+@given(NEEDS, LEADS)
+def test_the_schedule_serves_what_is_needed_and_costs_what_it_says(needs, lead):
+    found = schedule(needs, lead, 3600.0)
+
+    assert all(serving >= need for serving, need in zip(found.serving, needs, strict=True))
+    starts = sum(max(0, now - before) for before, now in zip(found.serving, found.serving[1:], strict=False))
+    assert found.replica_hours <= sum(found.serving) + starts * lead
+    assert found.replica_hours == cheapest(needs, lead)
+
+
+@given(NEEDS, LEADS)
+def test_a_longer_start_is_never_cheaper(needs, lead):
+    assert cheapest(needs, lead) <= cheapest(needs, lead + 1)
+
+
+def test_a_short_pause_is_waited_out_and_a_long_one_is_not():
+    assert cheapest([1, 0, 1], lead=2) == 3
+    assert cheapest([1, 0, 0, 0, 0, 1], lead=2) == 4
+    assert schedule([1, 0, 1], 2, 60.0).serving == (1, 1, 1)
+    assert schedule([1, 0, 0, 0, 0, 1], 2, 60.0).serving == (1, 0, 0, 0, 0, 1)
+
+
+def test_regret_is_what_was_spent_beyond_the_cheapest():
+    assert regret(3.0, Oracle(60.0, (1,), 2.0)) == 0.5
+    assert regret(0.0, Oracle(60.0, (0,), 0.0)) == 0.0
