@@ -204,7 +204,8 @@ class ModelKeys(Strict):
     prefill_ahead_s: Annotated[float, kinds.duration("0s", "1h")] = Field(
         default=_DISPATCH.prefill_ahead_s,
         alias="prefill_ahead",
-        description="Prompts that a replica is given beyond those it computes, in its own time; 0s: no limit",
+        description="Prompts that a replica is given beyond those it computes, in its own time, where tenants or "
+        "classes compete; 0s: no limit",
     )
     queue: Queue = Queue()
     slow_start: SlowStart = SlowStart()

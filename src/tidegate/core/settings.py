@@ -77,7 +77,8 @@ class DispatchConfig:
     slow_start_tokens: int = 50_000
     """The ramp also takes until it has served so many tokens, unless its first tokens come in time."""
     prefill_ahead_s: float = 0.25
-    """Prompts that a replica is given beyond those it computes, in seconds of its work; 0: no limit."""
+    """Prompts that a replica is given beyond those it computes, in seconds of its work, where tenants or
+    classes compete; 0: no limit."""
     hedge_ratio: float = 0.0
     """Of all requests, how many may be sent to a second replica when their first token is overdue."""
     hedge_after_s: float = 1.0

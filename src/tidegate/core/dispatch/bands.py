@@ -60,6 +60,11 @@ class Band:
     def __repr__(self) -> str:
         return f"<Band {self.priority} waiting={self.count} flows={len(self._flows)}>"
 
+    @property
+    def tenants(self) -> int:
+        """How many are remembered."""
+        return len(self._flows)
+
     def flow(self, entry: Entry) -> Flow:
         """The entry's tenant here, made when it is new."""
         flow_id = entry.arrived.flow

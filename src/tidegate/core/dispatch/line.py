@@ -223,9 +223,12 @@ class Line:
         seat.ramp.began(now_s - sent_s, None if usual is None else usual * tokens)
 
     def _limit_openings(self) -> None:
-        """How many prompt tokens a replica computes within the moment that may be given to it ahead."""
+        """How many prompt tokens a replica computes within the moment that may be given to it ahead.
+
+        Where all who wait have the same claim, it does not matter whether they wait here or there.
+        """
         usual = self.waits.pace.at(0.1)
-        ahead_s = self.config.prefill_ahead_s
+        ahead_s = self.config.prefill_ahead_s if self.queue.is_shared else 0.0
         limit = ahead_s / usual if usual and ahead_s and len(self.waits.pace) >= SAMPLES_FEW else inf
         for seat in self.seats:
             seat.opening_limit = limit

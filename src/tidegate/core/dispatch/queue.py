@@ -193,6 +193,11 @@ class Queue:
         """The same of one of them, on average; None when nobody waits."""
         return self.work / self.held.requests if self.held.requests else None
 
+    @property
+    def is_shared(self) -> bool:
+        """More than one tenant or class has waited here of late."""
+        return sum(band.tenants for band in self._bands) > 1
+
     def shared_by(self, entry: Entry) -> float:
         """How many like this entry's tenant share its class."""
         return self._band(entry).shared_by(entry)
