@@ -31,6 +31,13 @@ class Manners:
     """Every request must say which adapters apply, or the last request's choice leaks into it."""
     busy_marks: tuple[bytes, ...] = ()
     """Bytes in an error answer's body that mean "not taken, nothing started", whatever its status."""
+    chat_continuation: Mapping[str, object] | None = None
+    """Fields of a chat request with which the engine goes on with its last message, the assistant's. None:
+    it cannot."""
+    continues_completions: bool = False
+    """A prompt that ends in the beginning of its answer is gone on with."""
+    counts_as_it_goes: bool = False
+    """Asked for it (``stream_options.continuous_usage_stats``), every event says how many tokens there are."""
 
 
 class Readiness(Enum):

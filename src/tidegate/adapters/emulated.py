@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidegate.adapters import commands
 from tidegate.adapters.base import EngineSpec
@@ -19,6 +20,8 @@ class Emulated(Vllm):
     """An engine that only behaves like one."""
 
     name = "emulated"
+    # Its answers depend on the whole prompt, so a prompt with a beginning of one gets another.
+    manners = replace(Vllm.manners, continues_completions=False)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """With this very Python; the operator's own arguments (a cold start, faults) come last and win."""

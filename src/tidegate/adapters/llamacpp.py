@@ -43,6 +43,9 @@ class LlamaCpp:
         # slow core computes in about 5 s.
         silence_means_dead_s=30.0,
         needs_lora_field=True,
+        # A last message of the assistant is gone on with, unasked.
+        chat_continuation={},
+        continues_completions=True,
     )
     metrics_path = "/metrics"
     sleep_check_path = "/props"

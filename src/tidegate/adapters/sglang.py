@@ -31,7 +31,11 @@ class SGLang:
     """The SGLang server."""
 
     name = "sglang"
-    manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
+    manners = Manners(
+        abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
+        chat_continuation={"continue_final_message": True},
+        continues_completions=True,
+    )
     metrics_path = "/metrics"
     sleep_check_path = None
 

@@ -55,6 +55,9 @@ class Vllm:
     manners = Manners(
         abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
         busy_marks=(b"cannot schedule new futures after shutdown",),
+        chat_continuation={"add_generation_prompt": False, "continue_final_message": True},
+        continues_completions=True,
+        counts_as_it_goes=True,
     )
     metrics_path = "/metrics"
     sleep_check_path = None

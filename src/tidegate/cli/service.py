@@ -85,6 +85,7 @@ class Service:
             rewrite=self._rewrite,
             meters=self._meters,
             metrics_page=metrics_page,
+            resumes=self._resumes,
         )
         self._pages = Pages(self._control, self._meters)
         self._admin = AdminServer(
@@ -190,6 +191,13 @@ class Service:
     def _rewrite(self, engine: str, model: str, body: bytes) -> bytes:
         settings = self._settings.models.get(ModelId(model))
         return ADAPTERS[engine].rewrite(body, settings.spec if settings else None)
+
+    def _resumes(self, model: ModelId) -> bool:
+        """Whether its streams, or those of any of its versions, are taken up when they break off."""
+        shift = self._settings.shifts.get(model)
+        names = [model] if shift is None else [ModelId(name) for name, _ in shift.versions]
+        models = self._settings.models
+        return any(name in models and models[name].dispatch.resume for name in names)
 
     # ---- time and change ----
 

@@ -107,7 +107,7 @@ class Routes:
             await generation.more_than(sent)
             out = min(generation.tokens_out, most)
             if out > sent:
-                piece += (b"" if sent else answer.opening()) + answer.tokens(generation.words(sent, out))
+                piece += (b"" if sent else answer.opening()) + answer.tokens(generation.words(sent, out), out)
                 sent = out
             if generation.is_ended:
                 break

@@ -108,9 +108,10 @@ class Service:
             self.meters.rejected()
             raise Busy
         tokens, finish_reason = wanted.output_tokens()
-        answer = text.answer(wanted.prompt, tokens, wanted.seed)
+        answer = text.answer(wanted.prompt, tokens, wanted.seed, wanted.given)
         block_tokens = self.engine.limits.block_tokens
-        hashes = text.block_hashes(wanted.prompt + answer.encode(), block_tokens, adapter or "")
+        whole = wanted.prompt + (wanted.given + answer).encode()
+        hashes = text.block_hashes(whole, block_tokens, adapter or "")
         sequence = Sequence(next(self._keys), wanted.prompt_tokens, tokens, hashes, adapter)
         self.engine.add(sequence, self._now_s())
         generation = Generation(sequence, wanted, answer, finish_reason)

@@ -48,10 +48,17 @@ def natural_tokens(prompt: bytes) -> int:
     return 16 + hashlib.blake2b(prompt, digest_size=1, person=b"length").digest()[0]
 
 
-def answer(prompt: bytes, tokens: int, seed: int = 0) -> str:
-    """The first ``tokens`` words of the answer to this prompt."""
+def answer(prompt: bytes, tokens: int, seed: int = 0, given: str = "") -> str:
+    """The first ``tokens`` words of the answer to this prompt, or those that follow its ``given`` beginning.
+
+    A beginning of somebody else's goes on as if it belonged to the prompt.
+    """
+    begun = len(given) // TOKEN_BYTES
     source = hashlib.shake_128(seed.to_bytes(8, "big", signed=True) + prompt)
-    return "".join(map(_TABLE.__getitem__, source.digest(tokens)))
+    whole = "".join(map(_TABLE.__getitem__, source.digest(begun + tokens)))
+    if given == whole[: begun * TOKEN_BYTES]:
+        return whole[len(given) :]
+    return answer(prompt + _filled(given.encode()), tokens, seed)
 
 
 def block_hashes(text: bytes, block_tokens: int, adapter: str = "") -> tuple[int, ...]:

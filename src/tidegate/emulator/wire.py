@@ -31,10 +31,18 @@ class Wanted:
     include_usage: bool
     ignore_eos: bool
     seed: int
+    given: str = ""
+    """The beginning of the answer, when the request is to go on with one."""
+    counts_as_it_goes: bool = False
+    """Every event of the stream says how many tokens there are."""
+
+    @property
+    def given_tokens(self) -> int:
+        return text.tokens_in(text.plain_prompt(self.given)) if self.given else 0
 
     @property
     def prompt_tokens(self) -> int:
-        return text.tokens_in(self.prompt)
+        return text.tokens_in(self.prompt) + self.given_tokens
 
     @classmethod
     def of_embedding(cls, model: str, prompt: bytes) -> Wanted:
@@ -43,7 +51,7 @@ class Wanted:
 
     def output_tokens(self) -> tuple[int, str]:
         """How many tokens to generate, and why it ends there."""
-        natural = text.natural_tokens(self.prompt)
+        natural = max(1, text.natural_tokens(self.prompt) - self.given_tokens)
         if self.max_tokens is None:
             return natural, "stop"
         if self.ignore_eos or self.max_tokens < natural:
@@ -53,6 +61,7 @@ class Wanted:
 
 class _StreamOptions(msgspec.Struct):
     include_usage: bool = False
+    continuous_usage_stats: bool = False
 
 
 class _Message(msgspec.Struct):
@@ -73,6 +82,7 @@ class _Sampling(msgspec.Struct, kw_only=True):
 class _Chat(_Sampling, kw_only=True):
     messages: list[_Message]
     max_completion_tokens: int | None = None
+    continue_final_message: bool = False
 
 
 class _Completion(_Sampling, kw_only=True):
@@ -95,8 +105,13 @@ _chats, _completions, _embeddings = (
 def read_chat(body: bytes) -> Wanted:
     """A body of ``/v1/chat/completions``."""
     asked: _Chat = _decoded(_chats, body)
-    prompt = text.chat_prompt((message.role, _content(message)) for message in asked.messages)
-    return _wanted(asked, prompt, asked.max_completion_tokens or asked.max_tokens)
+    messages, given = asked.messages, ""
+    if asked.continue_final_message:
+        if not messages or messages[-1].role != "assistant":
+            raise BadRequest("continue_final_message needs a last message of the assistant.")
+        messages, given = messages[:-1], _content(messages[-1])
+    prompt = text.chat_prompt((message.role, _content(message)) for message in messages)
+    return _wanted(asked, prompt, asked.max_completion_tokens or asked.max_tokens, given)
 
 
 def read_completion(body: bytes) -> Wanted:
@@ -119,21 +134,24 @@ def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
         raise BadRequest(str(error)) from error
 
 
-def _wanted(asked: _Sampling, prompt: bytes, max_tokens: int | None) -> Wanted:
+def _wanted(asked: _Sampling, prompt: bytes, max_tokens: int | None, given: str = "") -> Wanted:
     if max_tokens is not None and max_tokens < 1:
         message = f"max_tokens must be at least 1, got {max_tokens}."
         raise BadRequest(message)
     if asked.n not in (None, 1):
         message = f"n must be 1, got {asked.n}."
         raise BadRequest(message)
+    options = asked.stream_options or _StreamOptions()
     return Wanted(
         model=asked.model,
         prompt=prompt,
         max_tokens=max_tokens,
         is_stream=bool(asked.stream),
-        include_usage=asked.stream_options is not None and asked.stream_options.include_usage,
+        include_usage=options.include_usage,
         ignore_eos=asked.ignore_eos,
         seed=(asked.seed or 0) % 2**63,
+        given=given,
+        counts_as_it_goes=options.continuous_usage_stats,
     )
 
 
@@ -175,11 +193,15 @@ class Answer:
         delta = {"role": "assistant", "content": ""}
         return self._event({"index": 0, "delta": delta, "finish_reason": None}) if self._is_chat else b""
 
-    def tokens(self, words: str) -> bytes:
+    def tokens(self, words: str, tokens_out: int) -> bytes:
         """An event with more of the answer. Plain words: no character of theirs needs escaping."""
         begin = b'{"index":0,"delta":{"content":"' if self._is_chat else b'{"index":0,"text":"'
         end = b'"},"finish_reason":null}' if self._is_chat else b'","finish_reason":null}'
-        return self._head + begin + words.encode() + end + self._tail
+        tail = self._tail
+        if self._wanted.counts_as_it_goes:
+            counts = msgspec.json.encode(self._usage(tokens_out, 0))
+            tail = b'],"usage":' + counts + b"}\n\n"
+        return self._head + begin + words.encode() + end + tail
 
     def ending(self, finish_reason: str) -> bytes:
         """The last event with a choice."""

@@ -43,6 +43,7 @@ class Asked(msgspec.Struct):
     min_tokens: Count | None = None
     n_predict: Count | None = None
     n_discard: Count | None = None
+    prompt_cache_key: str | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=1_000)] | None = None
 
     @property
@@ -99,3 +100,10 @@ def _misfit(said: str) -> Refusal:
     if field is None:
         return invalid(f"the request body is not an object: {what}")
     return invalid(f"the field {field[1]!r} is not acceptable: {what}", field[1])
+
+
+def named(body: bytes, model: str) -> bytes:
+    """The same document for another model."""
+    document = msgspec.json.decode(body)
+    document["model"] = model
+    return msgspec.json.encode(document)

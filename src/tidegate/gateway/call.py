@@ -13,6 +13,7 @@ from tidegate.gateway.usage import Usage
 
 if TYPE_CHECKING:
     from tidegate.gateway.client import ClientConnection
+    from tidegate.gateway.resume import Transcript
     from tidegate.gateway.upstream import UpstreamConnection
 
 
@@ -28,13 +29,17 @@ class Call:
         "events_began",
         "forward",
         "http10",
+        "is_taken_up",
         "keep_alive",
         "model",
+        "other",
         "redialled",
         "relay",
         "request_id",
         "route",
         "streams",
+        "told_tokens",
+        "transcript",
         "upstream",
     )
 
@@ -69,10 +74,35 @@ class Call:
         self.connecting: asyncio.Task[None] | None = None
         self.redialled = False
         """A pooled connection died unread under this attempt, and it was sent on a fresh one."""
+        self.other: Call | None = None
+        """The same request at a second replica, until one of the two has answered."""
+        self.transcript: Transcript | None = None
+        """What the client has been told, when another replica could go on with it."""
+        self.told_tokens = 0
+        """Of a stream, as the dispatcher was told last."""
+        self.is_taken_up = False
+        """Another replica is to go on with it and has not said anything yet."""
         self.began = False
         """A byte of the answer has been passed on."""
         self.events_began = False
         """The same, and it is a stream of events, to which an error event can be added."""
+
+    def twin(self) -> Call:
+        """The same request, for a second replica."""
+        made = Call(
+            self.client,
+            self.request_id,
+            self.echo,
+            self.relay,
+            self.model,
+            self.body,
+            self.forward,
+            streams=self.streams,
+            http10=self.http10,
+            keep_alive=self.keep_alive,
+        )
+        made.transcript = self.transcript
+        return made
 
     def __repr__(self) -> str:
         return f"<Call {self.request_id} {self.relay.path} began={self.began} upstream={self.upstream!r}>"

@@ -10,6 +10,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Callable, Sequence
+from zlib import crc32
 
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
@@ -25,6 +26,7 @@ from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
+from tidegate.gateway.resume import transcript_of
 from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
 from tidegate.gateway.visit import Ticket
 
@@ -33,9 +35,11 @@ BYTES_PER_TOKEN = 4
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
+SESSION_BYTES_MAX = 256
+MARK_BYTES = 512
 TICKETS_MAX = 512
 TICKET_BYTES_MAX = 2048
-UNIQUE = frozenset({b"x-request-id", b"traceparent", b"tracestate"})
+UNIQUE = frozenset({b"x-request-id", b"x-session-id", b"traceparent", b"tracestate"})
 """What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
 """Connections above the bound that are still told why; beyond that they are closed unheard."""
@@ -55,6 +59,8 @@ class FrontDesk:
     ) -> None:
         self.settings = settings
         self.stopping = False
+        self.resumes: Callable[[ModelId], bool] = lambda _model: False
+        """Whether streams of this model are to be taken up by another replica when they break off."""
         self.clients: set[ClientConnection] = set()
         self._keys = Keys(settings.keys)
         self._tickets: dict[bytes, Ticket] = {}
@@ -138,6 +144,8 @@ class FrontDesk:
         if isinstance(found, Relay):
             _check_media(head, found)
             ticket.timeout_s = self._timeout_s(head)
+            session = head.fields.get(b"x-session-id")
+            ticket.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
             ticket.forward = _forward(head, found)
 
     def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
@@ -176,6 +184,8 @@ class FrontDesk:
             keep_alive=head.keep_alive,
         )
         client.call = call
+        if call.streams and self.resumes(model):
+            call.transcript = transcript_of(relay, body)
         self._porter.submit(
             call,
             RequestArrived(
@@ -187,6 +197,10 @@ class FrontDesk:
                 self._now_s() + ticket.timeout_s,
                 owner.flow,
                 owner.priority,
+                streams=call.streams,
+                weight=owner.weight,
+                session=asked.prompt_cache_key if ticket.session is None else ticket.session,
+                again=_mark(body),
             ),
         )
 
@@ -207,6 +221,11 @@ class FrontDesk:
         if not TIMEOUT.fullmatch(asked) or float(asked) <= 0:
             raise invalid("x-request-timeout-s is not a number of seconds above 0", "x-request-timeout-s")
         return min(limit_s, float(asked))
+
+
+def _mark(body: bytes) -> int:
+    """What a request has in common with itself when it is sent again: it begins and ends alike."""
+    return crc32(body[-MARK_BYTES:], crc32(body[:MARK_BYTES]))
 
 
 def _check_media(head: Head, relay: Relay) -> None:

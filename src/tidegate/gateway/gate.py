@@ -54,6 +54,7 @@ KEPT = SINGLE | {
     b"tracestate",
     b"x-request-id",
     b"x-request-timeout-s",
+    b"x-session-id",
 }
 """What anybody here reads; the rest of a head is dropped unread."""
 

@@ -13,9 +13,18 @@ from time import monotonic
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
-from tidegate.core.effects import CancelUpstream, Reject, Send
-from tidegate.core.events import ClientGone, Failure, FirstByte, RequestArrived, UpstreamEnded, UpstreamFailed
+from tidegate.core.effects import CancelUpstream, Hedge, Reject, Resume, Send
+from tidegate.core.events import (
+    ClientGone,
+    Failure,
+    FirstByte,
+    RequestArrived,
+    TokensSent,
+    UpstreamEnded,
+    UpstreamFailed,
+)
 from tidegate.core.types import Address, ReplicaId, RequestId, Route
+from tidegate.gateway.body import named
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import outcome_answer, outcome_event
 from tidegate.gateway.framing import LAST_CHUNK, chunk
@@ -27,6 +36,8 @@ from tidegate.gateway.usage import Usage
 from tidegate.runtime.dispatching import DispatchOwner
 
 log = logging.getLogger(__name__)
+
+TOLD_EVERY_TOKENS = 512
 
 Rewrite = Callable[[str, str, bytes], bytes]
 """Engine name, model and body to the body as this engine must get it."""
@@ -84,7 +95,7 @@ class Porter:
             self._end(call, 200, usage)
             return
         self._owner.handle(ClientGone(call.request_id))
-        self._detach(call)
+        self._detach_all(call)
         self._calls.pop(call.request_id, None)
 
     # ---- orders ----
@@ -94,23 +105,32 @@ class Porter:
         call = self._calls.get(order.request_id)
         if call is None:
             return
-        call.route = route
-        call.redialled = False
-        if route.address is None:
-            self.attempt_failed(call, Failure.REFUSED, None)
+        self._attempt(call, route)
+
+    def hedge(self, order: Hedge, route: Route) -> None:
+        """Pass the request on to this replica too."""
+        call = self._calls.get(order.request_id)
+        if call is not None:
+            call.other = call.twin()
+            call.other.other = call
+            self._attempt(call.other, route)
+
+    def resume(self, order: Resume, route: Route) -> None:
+        """Let this replica take the answer up where it broke off."""
+        call = self._calls.get(order.request_id)
+        if call is None:
             return
-        connection = self.pool.take(route.replica_id, monotonic())
-        if connection is None:
-            self._dial(call, route, route.address)
-        else:
-            self._hand_over(call, connection, route, route.address)
+        assert call.transcript is not None
+        call.transcript.take_up()
+        call.is_taken_up = True
+        self._attempt(call, route)
 
     def reject(self, order: Reject) -> None:
         """End the request with an error."""
         call = self._calls.pop(order.request_id, None)
         if call is None:
             return
-        self._detach(call)
+        self._detach_all(call)
         client = call.client
         if not call.began:
             keep_alive = call.keep_alive and client.may_keep_alive
@@ -134,20 +154,36 @@ class Porter:
     def cancel(self, order: CancelUpstream) -> None:
         """Close the connection to the replica that works on this request."""
         call = self._calls.get(order.request_id)
-        if call is not None:
-            self._detach(call)
+        for attempt in (call, call and call.other):
+            if attempt is None or attempt.route is None or attempt.route.replica_id != order.replica_id:
+                continue
+            self._detach(attempt)
+            if call is not None and attempt is call.other:
+                call.other = attempt.other = None
 
     # ---- from the engine's side ----
 
     def first_byte(self, call: Call) -> None:
-        self._owner.handle(FirstByte(call.request_id))
+        if call.other is not None:
+            self._prefer(call)
+        self._owner.handle(FirstByte(call.request_id, _replica(call)))
 
     def answered(self, call: Call, status: int, usage: Usage) -> None:
         self._end(call, status, usage)
         call.client.finished(keep_alive=call.keep_alive)
 
     def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
-        self._owner.handle(UpstreamFailed(call.request_id, failure, status))
+        other = call.other
+        if other is not None:
+            self._prefer(other)
+            call.other = other.other = None
+        tokens = None
+        if call.transcript is not None and call.began and call.route is not None:
+            tokens = call.transcript.resumable_tokens(self._manners_for(call.route.engine))
+        failed = UpstreamFailed(
+            call.request_id, failure, status, replica_id=_replica(call), resumable_tokens=tokens
+        )
+        self._owner.handle(failed)
 
     def redial(self, call: Call) -> None:
         route = call.route
@@ -172,16 +208,24 @@ class Porter:
             call = connection.call
             if call is None:
                 continue
+            self._count(call, connection)
             limit_s = self._silence_limit_s(call, connection.manners)
             if limit_s is not None and connection.silent_for_s(now_s) > limit_s:
                 connection.fail(Failure.SILENT)
         self.pool.sweep(now_s, self._owner.routes)
         self._heads.clear()  # Addresses come and go; a handful of heads is made anew in no time.
 
+    def _count(self, call: Call, connection: UpstreamConnection) -> None:
+        """A long stream is told of before it ends, each time that it has grown by a good deal."""
+        tokens = connection.tokens_passed_on
+        if tokens >= call.told_tokens + TOLD_EVERY_TOKENS:
+            call.told_tokens = tokens
+            self._owner.handle(TokensSent(call.request_id, tokens))
+
     def close(self) -> None:
         """Close every connection to an engine."""
         for call in list(self._calls.values()):
-            self._detach(call)
+            self._detach_all(call)
         self._calls.clear()
         self.pool.close()
 
@@ -198,11 +242,42 @@ class Porter:
 
     def _end(self, call: Call, status: int, usage: Usage) -> None:
         self._calls.pop(call.request_id, None)
+        if call.other is not None:
+            self._detach(call.other)
+            call.other = None
         self._owner.handle(
             UpstreamEnded(
-                call.request_id, status, usage.prompt_tokens, usage.cached_tokens, usage.output_tokens
+                call.request_id,
+                status,
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.output_tokens,
+                replica_id=_replica(call),
             )
         )
+
+    def _attempt(self, call: Call, route: Route) -> None:
+        call.route = route
+        call.redialled = False
+        if route.address is None:
+            self.attempt_failed(call, Failure.REFUSED, None)
+            return
+        connection = self.pool.take(route.replica_id, monotonic())
+        if connection is None:
+            self._dial(call, route, route.address)
+        else:
+            self._hand_over(call, connection, route, route.address)
+
+    def _prefer(self, call: Call) -> None:
+        """Of the two attempts at one request this one is heard."""
+        self._calls[call.request_id] = call
+        call.client.call = call
+
+    def _detach_all(self, call: Call) -> None:
+        self._detach(call)
+        if call.other is not None:
+            self._detach(call.other)
+            call.other = None
 
     def _detach(self, call: Call) -> None:
         """Stop whatever is under way for this call."""
@@ -240,8 +315,12 @@ class Porter:
 
     def _hand_over(self, call: Call, connection: UpstreamConnection, route: Route, address: Address) -> None:
         body = call.body
+        if call.transcript is not None:
+            body = call.transcript.body(connection.manners)
         if call.relay.form is Form.JSON:
-            body = self._rewrite(route.engine, call.model, body)
+            if route.model != call.model:
+                body = named(body, route.model)
+            body = self._rewrite(route.engine, route.model, body)
         key = (route.replica_id, call.relay.path)
         start = self._heads.get(key)
         if start is None:
@@ -259,6 +338,10 @@ class Porter:
         if manners is None:
             manners = self._manners[engine] = self._manners_of(engine)
         return manners
+
+
+def _replica(call: Call) -> ReplicaId | None:
+    return None if call.route is None else call.route.replica_id
 
 
 def _head_start(address: Address, path: str) -> bytes:

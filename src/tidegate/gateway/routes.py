@@ -44,11 +44,14 @@ class Relay:
 DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
 RESPONSE_DONE = re.compile(rb'"type": ?"response\.(?:completed|incomplete|failed)"|[\r\n]data: ?\[DONE\]')
 
+CHAT = "/v1/chat/completions"
+COMPLETIONS = "/v1/completions"
+
 RELAYS = {
     relay.path: relay
     for relay in (
-        Relay("/v1/chat/completions", final=DONE, idle_events=3),
-        Relay("/v1/completions", final=DONE),
+        Relay(CHAT, final=DONE, idle_events=3),
+        Relay(COMPLETIONS, final=DONE),
         Relay("/v1/embeddings"),
         Relay("/v1/responses", final=RESPONSE_DONE, idle_events=8),
         Relay("/v1/audio/transcriptions", form=Form.MULTIPART),

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
+from tidegate.core.types import ModelId
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.meters import Meters
@@ -50,6 +51,7 @@ class Gateway:
         rewrite: Rewrite = _unchanged,
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
+        resumes: Callable[[ModelId], bool] | None = None,
     ) -> None:
         self.meters = Meters(models) if meters is None else meters
         self._settings = settings
@@ -58,6 +60,8 @@ class Gateway:
         self._desk = FrontDesk(
             settings, self._porter, self.meters, models, metrics_page or self._own_page(), owner.now_s
         )
+        if resumes is not None:
+            self._desk.resumes = resumes
         self.meters.open_connections = lambda: len(self._desk.clients)
         self.meters.open_requests = lambda: owner.open_requests
         self.meters.upstream_connections = lambda: len(self._porter.pool.open)

@@ -149,8 +149,16 @@ class UpstreamConnection(asyncio.Protocol):
         usage = usage_in(b"".join(self._tail))
         if usage.output_tokens is None and answer.is_stream:
             counted = max(0, self._events - call.relay.idle_events)
-            return Usage(usage.prompt_tokens, usage.cached_tokens, counted)
-        return usage
+            usage = Usage(usage.prompt_tokens, usage.cached_tokens, counted)
+        return usage if call.transcript is None else call.transcript.settled(usage)
+
+    @property
+    def tokens_passed_on(self) -> int:
+        """Of the stream that is coming in, by its events; 0 for any other answer."""
+        call, answer = self.call, self._answer
+        if call is None or answer is None or not answer.is_stream:
+            return 0
+        return self._events if call.transcript is None else call.transcript.tokens
 
     # ---- what the transport calls ----
 
@@ -235,6 +243,9 @@ class UpstreamConnection(asyncio.Protocol):
         if failure is not None and (failure is Failure.BUSY or not self.manners.busy_marks):
             self.fail(failure, head.status)
             return None
+        if self.call is not None and self.call.began and not head.is_stream:
+            self.fail(Failure.ERROR, head.status)  # It was to go on with a stream.
+            return None
         self._failure = failure
         self._answer = head
         self._length = length
@@ -263,6 +274,8 @@ class UpstreamConnection(asyncio.Protocol):
                 return
             self._tail.append(out)
             self._events += out.count(b"\n\n") or 1
+            if call.transcript is not None:
+                out = chunk(call.transcript.pass_on(dechunk(out)))
         if self._flow.ended:
             final = call.relay.final
             if final is not None and final.search(b"".join(self._tail)) is None:
@@ -272,7 +285,11 @@ class UpstreamConnection(asyncio.Protocol):
         elif out:
             if call.began:
                 call.client.write(dechunk(out) if call.http10 else out)
-                self._attendant.gap(self.last_byte_s - self._last_out_s)
+                if call.is_taken_up:
+                    call.is_taken_up = False
+                    self._attendant.first_byte(call)
+                else:
+                    self._attendant.gap(self.last_byte_s - self._last_out_s)
             else:
                 self._begin_answer(call, answer, out)
             self._last_out_s = self.last_byte_s
@@ -283,7 +300,10 @@ class UpstreamConnection(asyncio.Protocol):
         if call.began and out:
             plain = dechunk(out)
             good = last_event_end(plain if mark is None else plain[: plain.find(mark)])
-            call.client.write(plain[:good] if call.http10 else chunk(plain[:good]))
+            plain = plain[:good]
+            if call.transcript is not None and mark is not None:
+                plain = call.transcript.pass_on(plain)
+            call.client.write(plain if call.http10 else chunk(plain))
         self.fail(Failure.ABORTED)
 
     def _pass_bytes(self, call: Call, answer: AnswerHead, out: bytes) -> None:
@@ -313,7 +333,8 @@ class UpstreamConnection(asyncio.Protocol):
             out = dechunk(out)
         call.began = True
         call.events_began = answer.is_stream
-        call.body = b""
+        if call.other is None:
+            call.body = b""
         call.client.write(self._client_head(call, answer) + out)
         self._attendant.first_byte(call)
 
