@@ -251,7 +251,9 @@ class Client:
 class World:
     """Everything, small and fast."""
 
-    def __init__(self, settings=None, manners=None, slots=8, max_retries=2, rewrite=None):
+    def __init__(
+        self, settings=None, manners=None, slots=8, max_retries=2, rewrite=None, config=None, resumes=None
+    ):
         self.records = []
         self.reports = []
         self.meters = Meters(lambda: [MODEL])
@@ -265,6 +267,7 @@ class World:
             models=lambda: [MODEL, "m-adapter"],
             manners=lambda engine: manners or Manners(abort_marks=(b'"finish_reason":"abort"',)),
             meters=self.meters,
+            resumes=resumes,
             **({"rewrite": rewrite} if rewrite else {}),
         )
         self.turns = []
@@ -272,7 +275,7 @@ class World:
         self.clients = []
         self.slots = slots
         self._version = 0
-        self._config = DispatchConfig(max_retries=max_retries)
+        self._config = config or DispatchConfig(max_retries=max_retries)
 
     def turn(self, brain, now_s, event, effects):
         self.turns.append((event, effects))
