@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Record, Reject, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Resume, Send
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -15,6 +15,7 @@ from tidegate.core.events import (
     RequestArrived,
     RouteTableChanged,
     Tick,
+    TokensSent,
     UpstreamEnded,
     UpstreamFailed,
 )
@@ -36,13 +37,14 @@ class DispatchMachine(RuleBasedStateMachine):
         self.version = 0
         self.routes = ()
         self.running = {}  # request -> replica
+        self.hedged = {}  # request -> the second replica that works on it
         self.begun = set()
         self.waiting = set()
         self.ended = {}
         self.model_of = {}
         limits = QueueLimits(max_requests=5, max_tokens=900, max_bytes=4_000)
         config = {
-            "a": DispatchConfig(queue=limits),
+            "a": DispatchConfig(queue=limits, hedge_ratio=0.5, hedge_after_s=0.5, resume=True),
             "b": DispatchConfig(queue=limits, routing=Routing.ROUND_ROBIN, max_retries=1),
         }
         self.tell(ModelsConfigured(config))
@@ -50,38 +52,76 @@ class DispatchMachine(RuleBasedStateMachine):
     def tell(self, event):
         effects = self.dispatcher.on(event, self.now_s)
         for effect in effects:
-            match effect:
-                case Send(request_id, replica_id):
-                    assert request_id in self.waiting
-                    self.waiting.discard(request_id)
-                    self.running[request_id] = replica_id
-                    route = next(r for r in self.routes if r.replica_id == replica_id)
-                    assert route.state is State.SERVING
-                    assert list(self.running.values()).count(replica_id) <= route.slots
-                case CancelUpstream(request_id, replica_id):
-                    assert self.running[request_id] == replica_id
-                case Record(request_id, outcome=outcome):
-                    assert request_id not in self.ended
-                    self.ended[request_id] = outcome
-                    self.waiting.discard(request_id)
-                    self.running.pop(request_id, None)
-                case Reject(request_id):
-                    assert request_id not in self.ended
+            self.heed(effect)
         return effects
+
+    def heed(self, effect):
+        match effect:
+            case Send(request_id, replica_id):
+                assert request_id in self.waiting
+                assert request_id not in self.begun
+                self.waiting.discard(request_id)
+                self.seat(request_id, replica_id)
+            case Resume(request_id, replica_id):
+                assert request_id in self.waiting
+                assert request_id in self.begun
+                self.waiting.discard(request_id)
+                self.seat(request_id, replica_id)
+            case Hedge(request_id, replica_id):
+                assert request_id not in self.begun
+                assert request_id not in self.hedged
+                assert self.running[request_id] != replica_id
+                first = self.running[request_id]
+                self.seat(request_id, replica_id)
+                self.running[request_id], self.hedged[request_id] = first, replica_id
+            case CancelUpstream(request_id, replica_id):
+                assert replica_id in (self.running[request_id], self.hedged.get(request_id))
+                if request_id in self.hedged:
+                    self.drop(request_id, replica_id)
+            case Record(request_id, outcome=outcome):
+                assert request_id not in self.ended
+                self.ended[request_id] = outcome
+                self.waiting.discard(request_id)
+                self.running.pop(request_id, None)
+                self.hedged.pop(request_id, None)
+            case Reject(request_id):
+                assert request_id not in self.ended
+
+    def seat(self, request_id, replica_id):
+        self.running[request_id] = replica_id
+        route = next(r for r in self.routes if r.replica_id == replica_id)
+        assert route.state is State.SERVING
+        assert self.at(replica_id) + (request_id in self.hedged) <= route.slots
+
+    def at(self, replica_id):
+        return [*self.running.values(), *self.hedged.values()].count(replica_id)
+
+    def drop(self, request_id, replica_id):
+        """One of the two replicas is no longer at work on it."""
+        other = self.hedged.pop(request_id)
+        if self.running[request_id] == replica_id:
+            self.running[request_id] = other
+
+    def one_of(self, data):
+        """A request at work, and one of its replicas."""
+        name = data.draw(st.sampled_from(sorted(self.running)))
+        places = [self.running[name], *([self.hedged[name]] if name in self.hedged else [])]
+        return name, data.draw(st.sampled_from(places))
 
     @rule(
         model=st.sampled_from(["a", "b", "unknown"]),
         tokens=st.integers(0, 300),
         body=st.integers(0, 1_500),
         priority=st.integers(0, 2),
+        flow=st.sampled_from("xyz"),
         for_s=st.floats(0.0, 20.0),
     )
-    def arrive(self, model, tokens, body, priority, for_s):
+    def arrive(self, model, tokens, body, priority, flow, for_s):
         self.names += 1
         name = f"r{self.names}"
         self.waiting.add(name)
         self.model_of[name] = model
-        self.tell(RequestArrived(name, model, tokens, None, body, self.now_s + for_s, priority=priority))
+        self.tell(RequestArrived(name, model, tokens, None, body, self.now_s + for_s, flow, priority))
 
     @rule(seconds=st.floats(0.0, 5.0))
     def time_passes(self, seconds):
@@ -91,27 +131,41 @@ class DispatchMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.running)
     @rule(data=st.data())
     def first_byte(self, data):
-        name = data.draw(st.sampled_from(sorted(self.running)))
+        name, place = self.one_of(data)
         self.begun.add(name)
-        self.tell(FirstByte(name))
+        self.tell(FirstByte(name, place))
+        assert name not in self.hedged
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data())
-    def answer(self, data):
-        name = data.draw(st.sampled_from(sorted(self.running)))
-        self.tell(UpstreamEnded(name, 200))
+    @rule(data=st.data(), tokens=st.integers(0, 2_000))
+    def tokens_come(self, data, tokens):
+        assert self.tell(TokensSent(data.draw(st.sampled_from(sorted(self.running))), tokens)) == []
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), status=st.sampled_from([200, 200, 400]), output=st.none() | st.integers(0, 500))
+    def answer(self, data, status, output):
+        name, place = self.one_of(data)
+        if name in self.hedged:
+            self.begun.add(name)
+        self.tell(UpstreamEnded(name, status, output_tokens=output, replica_id=place))
         assert name in self.ended
 
     @precondition(lambda self: self.running)
-    @rule(data=st.data(), failure=st.sampled_from(list(Failure)))
-    def fail(self, data, failure):
-        name = data.draw(st.sampled_from(sorted(self.running)))
+    @rule(data=st.data(), failure=st.sampled_from(list(Failure)), resumable=st.booleans())
+    def fail(self, data, failure, resumable):
+        name, place = self.one_of(data)
+        if name in self.hedged:
+            self.drop(name, place)
+            self.tell(UpstreamFailed(name, failure, replica_id=place))
+            assert name not in self.ended
+            return
         del self.running[name]
         self.waiting.add(name)
-        effects = self.tell(UpstreamFailed(name, failure))
-        if name in self.begun:
+        begun = name in self.begun
+        tokens = 7 if resumable and begun else None
+        effects = self.tell(UpstreamFailed(name, failure, replica_id=place, resumable_tokens=tokens))
+        if begun:
             assert not [e for e in effects if isinstance(e, Send) and e.request_id == name]
-            assert name in self.ended
 
     @precondition(lambda self: self.running or self.waiting)
     @rule(data=st.data())
@@ -141,26 +195,26 @@ class DispatchMachine(RuleBasedStateMachine):
             )
             for n, (model, _, state) in sorted(replicas.items())
         )
-        gone = [
-            name for name, place in self.running.items() if place not in {r.replica_id for r in self.routes}
+        there = {route.replica_id for route in self.routes}
+        table = RouteTable(self.version, tuple(ModelRoute(model, can_serve) for model in "ab"), self.routes)
+        effects = self.dispatcher.on(RouteTableChanged(table), self.now_s)
+        cut = [
+            (name, place)
+            for places in (self.running, self.hedged)
+            for name, place in places.items()
+            if place not in there
         ]
-        models = tuple(ModelRoute(model, can_serve) for model in "ab")
-        effects = self.dispatcher.on(
-            RouteTableChanged(RouteTable(self.version, models, self.routes)), self.now_s
-        )
-        cancelled = {e.request_id for e in effects if isinstance(e, CancelUpstream)}
-        assert cancelled == set(gone)
-        for name in gone:
-            del self.running[name]
-            self.waiting.add(name)
+        cancelled = [(e.request_id, e.replica_id) for e in effects if isinstance(e, CancelUpstream)]
+        assert sorted(cancelled) == sorted(cut)
+        for name, place in cut:
+            if name in self.hedged:
+                self.drop(name, place)
+            else:
+                del self.running[name]
+                self.waiting.add(name)
         for effect in effects:
-            if isinstance(effect, Send):
-                self.waiting.discard(effect.request_id)
-                self.running[effect.request_id] = effect.replica_id
-            if isinstance(effect, Record):
-                assert effect.request_id not in self.ended
-                self.ended[effect.request_id] = effect.outcome
-                self.waiting.discard(effect.request_id)
+            if not isinstance(effect, CancelUpstream):
+                self.heed(effect)
 
     @invariant()
     def accepted_is_open_plus_ended(self):
@@ -170,21 +224,23 @@ class DispatchMachine(RuleBasedStateMachine):
     @invariant()
     def what_is_reported_is_what_runs(self):
         report = self.dispatcher.on(ReportDue(), self.now_s)[0].report
-        here = list(self.running.values())
         assert {load.replica_id: load.in_flight for load in report.replicas} == {
-            route.replica_id: here.count(route.replica_id) for route in self.routes
+            route.replica_id: self.at(route.replica_id) for route in self.routes
         }
         assert sum(demand.queued for demand in report.models) == len(self.waiting)
 
     def teardown(self):
-        """Rests last a second: two seconds on, a free slot means an empty line."""
-        self.now_s += 2.0
-        self.tell(Tick())
-        here = list(self.running.values())
-        free = {
-            r.model for r in self.routes if r.state is State.SERVING and here.count(r.replica_id) < r.slots
-        }
+        """Every mark against a replica ends: rests after 16 s at most, then it takes a request at least; a
+        free slot of one that holds none means an empty line. And whoever still waits is told at its time."""
+        for _ in range(4):
+            self.now_s += 10.0
+            self.tell(Tick())
+        free = {r.model for r in self.routes if r.state is State.SERVING and not self.at(r.replica_id)}
         assert not [name for name in self.waiting if self.model_of[name] in free]
+        self.now_s += 700.0
+        self.tell(Tick())
+        assert not self.waiting
+        assert self.dispatcher.open_requests == len(self.running) == 0
 
 
 TestDispatch = DispatchMachine.TestCase
