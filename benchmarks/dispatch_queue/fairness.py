@@ -36,7 +36,9 @@ def shares(seed: int, sizes: dict[str, tuple[int, int]], seconds: float = 60.0) 
     def more(flow: str) -> None:
         prompt, output = sizes[flow]
         dice = world.dice
-        ask = Ask(next(numbers), 1 + int(dice.expovariate(1 / prompt)), 1 + int(dice.expovariate(1 / output)), flow)
+        ask = Ask(
+            next(numbers), 1 + int(dice.expovariate(1 / prompt)), 1 + int(dice.expovariate(1 / output)), flow
+        )
         world.ask(ask)
 
     def done(ask: Ask) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from integration.emulator_world import emulated
-from integration.gateway_world import CHAT, DONE, STREAM_HEAD, Engine, chunk, event, post, world
+from integration.gateway_world import DONE, STREAM_HEAD, Engine, chunk, event, post, world
 from tidegate.adapters.emulated import Emulated
 from tidegate.core.settings import DispatchConfig
 
@@ -30,7 +30,9 @@ async def two_emulators(**options):
     """A gateway that resumes, in front of two emulated engines."""
     async with emulated(**options) as one, emulated(**options) as other:
         config = DispatchConfig(resume=True, slow_start_s=0.0)
-        async with world(At(one), At(other), manners=MANNERS, config=config, resumes=lambda model: True) as made:
+        async with world(
+            At(one), At(other), manners=MANNERS, config=config, resumes=lambda model: True
+        ) as made:
             yield made, one, other
 
 
@@ -120,15 +122,14 @@ async def test_what_cannot_be_taken_up_ends_with_an_error_and_no_mark_of_success
 
 
 async def test_without_the_setting_a_stream_that_is_cut_ends_with_an_error():
-    async with emulated() as one, emulated() as other:
-        async with world(At(one), At(other), manners=MANNERS) as made:
-            for engine in (one, other):
-                await engine.fault("cut:after_tokens=3")
+    async with emulated() as one, emulated() as other, world(At(one), At(other), manners=MANNERS) as made:
+        for engine in (one, other):
+            await engine.fault("cut:after_tokens=3")
 
-            events = events_of(await made.ask(post(asked())))
+        events = events_of(await made.ask(post(asked())))
 
-            assert events[-1]["error"]["code"] == "engine_failed_midstream"
-            assert made.outcomes() == ["failed_midstream"]
+        assert events[-1]["error"]["code"] == "engine_failed_midstream"
+        assert made.outcomes() == ["failed_midstream"]
 
 
 async def test_a_second_replica_answers_for_one_that_is_silent_and_the_first_is_let_go():
@@ -136,7 +137,9 @@ async def test_a_second_replica_answers_for_one_that_is_silent_and_the_first_is_
         await asyncio.sleep(60)
 
     async def answers(asked):
-        await asked.send(STREAM_HEAD + chunk(event("hi")) + chunk(event("", "stop")) + chunk(DONE) + b"0\r\n\r\n")
+        await asked.send(
+            STREAM_HEAD + chunk(event("hi")) + chunk(event("", "stop")) + chunk(DONE) + b"0\r\n\r\n"
+        )
 
     slow, quick = Engine(silent), Engine(answers)
     config = DispatchConfig(hedge_ratio=0.5, hedge_after_s=0.05)
@@ -155,7 +158,9 @@ async def test_a_second_replica_answers_for_one_that_is_silent_and_the_first_is_
 async def test_when_the_hedged_replica_fails_the_first_still_answers():
     async def late(asked):
         await asyncio.sleep(0.3)
-        await asked.send(STREAM_HEAD + chunk(event("late")) + chunk(event("", "stop")) + chunk(DONE) + b"0\r\n\r\n")
+        await asked.send(
+            STREAM_HEAD + chunk(event("late")) + chunk(event("", "stop")) + chunk(DONE) + b"0\r\n\r\n"
+        )
 
     async def breaks(asked):
         asked.cut()

@@ -86,7 +86,7 @@ class Line:
         if not candidates:
             if not self.is_ramping:
                 return None
-            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(entry, now_s))
+            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(now_s))
             if not candidates:
                 return None
         return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
@@ -185,9 +185,10 @@ class Line:
         rate = self.rate(now_s)
         return 0.0 if rate is None else self.queue.work / rate
 
-    def _wait_to_save_s(self, entry: Entry, now_s: float) -> float | None:
-        rate = self.rate(now_s)
-        return None if rate is None else self.wait_s(entry, rate)
+    def _wait_to_save_s(self, now_s: float) -> float | None:
+        """How long one of those who wait would stand at the front; None when that is not known."""
+        held_s = self.waits.turnover.mean_s(now_s)
+        return None if held_s is None or not self.slots else held_s / self.slots
 
     # ---- what is noted ----
 

@@ -87,7 +87,10 @@ class Queue:
         return why
 
     def displaced(self, entry: Entry, overall: QueueLimits | None = None) -> list[Entry]:
-        """Whom to turn away so the entry fits; nobody when it has no better claim than they."""
+        """Whom to turn away so the entry fits; nobody when it has no better claim than they, or when it is
+        not for want of room in all that it does not fit."""
+        if self._fits_all(entry, self.held, self._total, overall):
+            return []
         lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
         if lowest is None or lowest.priority > entry.arrived.priority:
             return []
@@ -98,12 +101,16 @@ class Queue:
             left.add(last, -1)
             total.add(last, -1)
             gone.append(last)
-            fits = _over(left, entry, self.limits, 1.0, NOTHING, "") is None
-            if fits and (overall is None or _over(total, entry, overall, 1.0, NOTHING, "") is None):
+            if self._fits_all(entry, left, total, overall):
                 return gone
             if len(gone) == DISPLACED_MAX:
                 break
         return []
+
+    def _fits_all(self, entry: Entry, held: Held, total: Held, overall: QueueLimits | None) -> bool:
+        if _over(held, entry, self.limits, 1.0, NOTHING, "") is not None:
+            return False
+        return overall is None or _over(total, entry, overall, 1.0, NOTHING, "") is None
 
     def _worst(self, band: Band, entry: Entry) -> Flow | None:
         """The tenant that holds most of this class, when the entry has the better claim to a place."""

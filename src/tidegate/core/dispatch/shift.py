@@ -149,7 +149,7 @@ def of_version(arrived: RequestArrived, model: ModelId) -> RequestArrived:
 
 def _draw(session: str, version: Version) -> float:
     """The version's number for this session; the largest wins with the chance of its weight."""
-    unit = (_digest(f"{version.model}\n{session}") + 1) / 2**61
+    unit = (_digest(f"{version.model}\n{session}") + 0.5) / 2**60
     return version.weight / -log(unit)
 
 

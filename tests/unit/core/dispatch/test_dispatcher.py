@@ -1,15 +1,11 @@
 """Stories about requests on their way through the dispatcher. Times are seconds from the start."""
 
-from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Record, Reject, Report, Send, WakeAt
+from tidegate.core.effects import CancelUpstream, Report, WakeAt
 from tidegate.core.events import (
     ClientGone,
     Failure,
     FirstByte,
     ModelsConfigured,
-    ReportDue,
-    RequestArrived,
-    RouteTableChanged,
     StopBegun,
     Tick,
     UpstreamEnded,
@@ -18,52 +14,7 @@ from tidegate.core.events import (
 from tidegate.core.lifecycle import State
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import DispatchConfig, QueueLimits, Routing
-from tidegate.core.types import Address, ModelRoute, Route, RouteTable
-
-
-class World:
-    """A dispatcher for one model, "m", and a table that a test changes by naming its replicas."""
-
-    def __init__(self, *, at_s=0.0, **config):
-        self.dispatcher = Dispatcher()
-        self.version = 0
-        self.on(ModelsConfigured({"m": DispatchConfig(**config)}), at_s)
-
-    def on(self, event, now_s):
-        return self.dispatcher.on(event, now_s)
-
-    def table(self, now_s, *routes, can_serve=True, because=None, expected_ready_s=None):
-        """``routes`` are (id, slots) or (id, slots, state)."""
-        self.version += 1
-        listed = tuple(
-            Route(name, "m", state[0] if state else State.SERVING, Address("127.0.0.1", 1), slots, "openai")
-            for name, slots, *state in routes
-        )
-        models = (ModelRoute("m", can_serve, because, expected_ready_s),)
-        return self.on(RouteTableChanged(RouteTable(self.version, models, listed)), now_s)
-
-    def ask(
-        self, name, now_s, *, tokens=100, output=None, deadline_s=600.0, priority=0, body=1_000, model="m"
-    ):
-        arrived = RequestArrived(name, model, tokens, output, body, deadline_s, priority=priority)
-        return self.on(arrived, now_s)
-
-    def report(self, now_s):
-        (effect,) = self.on(ReportDue(), now_s)
-        return effect.report
-
-
-def sent(effects):
-    return [(e.request_id, e.replica_id) for e in effects if isinstance(e, Send)]
-
-
-def outcomes(effects):
-    return [(e.request_id, e.outcome) for e in effects if isinstance(e, Record)]
-
-
-def rejected(effects):
-    (order,) = [e for e in effects if isinstance(e, Reject)]
-    return order
+from unit.core.dispatch.dispatch_world import World, outcomes, rejected, sent
 
 
 def test_a_request_at_zero_replicas_waits_and_is_sent_the_moment_a_replica_is_ready():
