@@ -65,9 +65,8 @@ class Quiet:
     error_ratio: float
 
 
-def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: float = 240.0) -> Quiet:
-    """A quiet tenant of one request a second beside a loud one. The loud one's clients come back when
-    they are told to, the quiet one's do so too."""
+def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: float = 400.0) -> Quiet:
+    """A quiet tenant of one request a second beside a loud one. Clients come back when they are told to."""
     world = fleet(seed)
     numbers = iter(range(10_000_000))
     quiet: list[Ask] = []
@@ -79,7 +78,6 @@ def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: 
             1 + int(dice.expovariate(1 / size)),
             1 + int(dice.expovariate(1 / MEAN_OUTPUT)),
             flow,
-            timeout_s=60.0,
         )
         if flow == "quiet":
             quiet.append(ask)

@@ -8,7 +8,7 @@ from math import inf
 from random import Random
 
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -25,7 +25,6 @@ from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import Address, FlowId, ModelId, ModelRoute, ReplicaId, RequestId, Route, RouteTable
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
-from tidegate.engine.latency import Slowed
 from tidegate.engine.sequence import Sequence
 from tidegate.sim.engines import Outlet, SimEngine
 from tidegate.sim.kernel import Kernel
@@ -61,6 +60,10 @@ class Ask:
     on: set[ReplicaId] = field(default_factory=set)
 
 
+def nothing(*_: object) -> None:
+    """Nobody wants to know."""
+
+
 class World:
     """Owns the clock, the engines and the clients."""
 
@@ -73,8 +76,8 @@ class World:
         self.asks: dict[RequestId, Ask] = {}
         self.records: list[tuple[float, Record]] = []
         self.sent: list[tuple[float, ReplicaId, RequestId]] = []
-        self.refused: Callable[[Ask, Reject], None] = lambda ask, order: None
-        self.done: Callable[[Ask], None] = lambda ask: None
+        self.refused: Callable[[Ask, Reject], None] = nothing
+        self.done: Callable[[Ask], None] = nothing
         self.hedges = 0
         self.resumed_from: dict[RequestId, int] = {}
         self._version = 0
@@ -90,7 +93,8 @@ class World:
                 Resume: self._resume,
                 Reject: self._reject,
                 CancelUpstream: self._cancel,
-                Report: lambda order: None,
+                Report: nothing,
+                RolledBack: nothing,
                 Record: self._record,
             },
         )
@@ -105,7 +109,7 @@ class World:
         facts = profile(PROFILE)
         limits = replace(facts.limits, max_sequences=self.slots, max_step_tokens=STEP_TOKENS)
         replica_id = ReplicaId(name)
-        outlet = Outlet(self._first_byte, self._ended, lambda request_id, replica_id: None)
+        outlet = Outlet(self._first_byte, self._ended, nothing)
         made = SimEngine(replica_id, MODEL, Engine(limits, facts.law), self.kernel, outlet, Pace())
         self.engines[replica_id] = made
         made.slow_down(factor)
@@ -137,11 +141,15 @@ class World:
         ask = self.asks.get(request_id)
         if ask is None:
             return
-        for replica_id in list(ask.on)[:1]:
+        for replica_id in sorted(ask.on)[:1]:
             engine = self.engines.get(replica_id)
-            if engine is not None:
-                engine.cancel(request_id)
-            self._fail(request_id, replica_id, Failure.CUT)
+            if engine is None:
+                continue
+            sequence = engine.sequences.get(request_id)
+            out = engine.engine.tokens_out(sequence, self.kernel.now_s) if sequence is not None else 0
+            engine.cancel(request_id)
+            tokens = self.resumed_from.get(request_id, 0) + out
+            self._fail(request_id, replica_id, Failure.CUT, tokens if 0 < tokens < ask.output else None)
 
     # ---- clients ----
 
@@ -214,6 +222,7 @@ class World:
         now_s = self.kernel.now_s
         self.records.append((now_s, record))
         ask = self.asks.pop(record.request_id)
+        self.resumed_from.pop(record.request_id, None)
         ask.on.clear()
         ask.outcome = record.outcome
         if record.outcome is Outcome.COMPLETED:
@@ -236,21 +245,16 @@ class World:
             )
         )
 
-    def _fail(self, request_id: RequestId, replica_id: ReplicaId, failure: Failure) -> None:
+    def _fail(
+        self, request_id: RequestId, replica_id: ReplicaId, failure: Failure, tokens: int | None = None
+    ) -> None:
         ask = self.asks.get(request_id)
         if ask is not None:
             ask.on.discard(replica_id)
-        self.tell(UpstreamFailed(request_id, failure, replica_id=replica_id))
+        failed = UpstreamFailed(request_id, failure, replica_id=replica_id, resumable_tokens=tokens)
+        self.tell(failed)
 
     def run(self, until_s: float) -> None:
         """Let time pass."""
         self.kernel.at(until_s, self.kernel.stop)
-        self.kernel.run((), lambda row: None)
-
-
-def slowed(engine: SimEngine, factor: float) -> None:
-    """From now on its steps take so many times as long."""
-    engine.slow_down(factor)
-
-
-__all__ = ["MODEL", "Ask", "Slowed", "World", "slowed"]
+        self.kernel.run((), nothing)

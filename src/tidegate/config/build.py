@@ -95,6 +95,7 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
             model.max_retries,
             resume=model.resume,
             prefill_ahead_s=model.prefill_ahead_s,
+            reserve_share=model.reserve_share,
             **_values(model.slow_start),
             **_values(model.hedging),
         ),

@@ -207,6 +207,10 @@ class ModelKeys(Strict):
         description="Prompts that a replica is given beyond those it computes, in its own time, where tenants or "
         "classes compete; 0s: no limit",
     )
+    reserve_share: Annotated[float, kinds.ratio()] = Field(
+        default=_DISPATCH.reserve_share,
+        description="Of a replica's slots, those that a tenant with much in flight leaves to others while there are any",
+    )
     queue: Queue = Queue()
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()

@@ -79,6 +79,8 @@ class DispatchConfig:
     prefill_ahead_s: float = 0.25
     """Prompts that a replica is given beyond those it computes, in seconds of its work, where tenants or
     classes compete; 0: no limit."""
+    reserve_share: float = 0.04
+    """Of a replica's slots, those that a tenant with much in flight leaves to others while there are any."""
     hedge_ratio: float = 0.0
     """Of all requests, how many may be sent to a second replica when their first token is overdue."""
     hedge_after_s: float = 1.0

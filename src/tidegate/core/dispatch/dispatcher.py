@@ -124,7 +124,7 @@ class Dispatcher:
         if line is None:  # 2
             because = f"the model {event.model!r} is not configured here"
             return floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
-        line.note_arrival(now_s)
+        line.note_arrival(event.flow, now_s)
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
             return floor.nobody(entry, line, now_s)
         if not line.queue.held.requests:  # 4
@@ -152,6 +152,8 @@ class Dispatcher:
                 why = admission.displaced(line, other, now_s)
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)
             effects += floor.queue(entry, line, now_s)
+            if line.tenants.count > 1:
+                effects += floor.fill(line, now_s)  # A slot that those before it may not take.
         if not line.anybody_serves() and len(line.queue) <= 1:
             effects.append(floor.report(now_s))
         return effects

@@ -70,11 +70,18 @@ class Floor:
         """Fill free slots from the front of the line. Who has no time left for an answer is not sent."""
         effects: list[DispatchEffect] = []
         queue = line.queue
-        while (entry := queue.first(now_s)) is not None:
+        while (first := queue.first(now_s)) is not None:
+            entry = first
             if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
                 effects += self.expire(entry, line, now_s)
                 continue
             seat = line.choose(entry, now_s)
+            if seat is None and line.tenants.count > 1:
+                for other in queue.others(entry):
+                    seat = line.choose(other, now_s)
+                    if seat is not None:
+                        entry = other
+                        break
             if seat is None:
                 break
             queue.take(entry)

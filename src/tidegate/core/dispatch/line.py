@@ -13,17 +13,20 @@ from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, unt
 from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.dispatch.tenants import Tenants
 from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
 from tidegate.core.effects import Record
 from tidegate.core.events import RequestArrived
 from tidegate.core.settings import DispatchConfig
-from tidegate.core.types import LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
+from tidegate.core.types import FlowId, LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
 from tidegate.core.windows import percentile
 
 SAMPLES_MAX = 512
 """Latencies kept between two reports; at 20,000 requests a second sorting them all would cost more
 than the report is worth."""
 LEARNS = 0.05
+LIGHT_AHEAD = 2.0
+"""Times the usual limit of prompts ahead, for tenants that have little in flight."""
 
 
 class Line:
@@ -41,6 +44,7 @@ class Line:
         self.config = config
         self.queue = Queue(config.queue, total)
         self.promises = Promises()
+        self.tenants = Tenants()
         self.waits = Waits()
         self.seats: list[Seat] = []
         self.route: ModelRoute | None = None
@@ -83,6 +87,8 @@ class Line:
     def choose(self, entry: Entry, now_s: float) -> Seat | None:
         """The seat to send this entry to, or None when all are taken. Filter, then pick."""
         candidates = open_seats(self.seats, now_s)
+        if self.tenants.count > 1:
+            candidates = self._for_tenant(entry, candidates, now_s)
         if not candidates:
             if not self.is_ramping:
                 return None
@@ -90,6 +96,15 @@ class Line:
             if not candidates:
                 return None
         return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
+
+    def _for_tenant(self, entry: Entry, candidates: list[Seat], now_s: float) -> list[Seat]:
+        """Whoever has much leaves the last slots alone; whoever has little may come before prompts that wait."""
+        share = self.config.reserve_share
+        if not share:
+            return candidates
+        if not self.tenants.is_light(entry.arrived.flow, self.slots):
+            return [seat for seat in candidates if seat.free > int(share * seat.route.slots)]
+        return candidates or open_seats(self.seats, now_s, LIGHT_AHEAD)
 
     def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
         """A settled seat beside the one that works on this entry; None when none is free."""
@@ -110,12 +125,14 @@ class Line:
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
         seat.take(entry)
+        self.tenants.taken(entry.arrived.flow)
         self.waits.turnover.taken(now_s)
         if self.watcher is not None:
             self.watcher.sent(entry, seat, now_s)
 
     def given_back(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
         """The entry has given its slot there back."""
+        self.tenants.given_back(entry.arrived.flow)
         self.waits.turnover.given_back(now_s)
         if self.watcher is not None:
             self.watcher.left(entry, replica_id)
@@ -192,8 +209,9 @@ class Line:
 
     # ---- what is noted ----
 
-    def note_arrival(self, now_s: float) -> None:
+    def note_arrival(self, flow: FlowId, now_s: float) -> None:
         self.arrivals_total += 1
+        self.tenants.came(flow, now_s)
         self._last_active_s = now_s
 
     def note_load(self, more: int = 0) -> None:
@@ -229,7 +247,7 @@ class Line:
         Where all who wait have the same claim, it does not matter whether they wait here or there.
         """
         usual = self.waits.pace.at(0.1)
-        ahead_s = self.config.prefill_ahead_s if self.queue.is_shared else 0.0
+        ahead_s = self.config.prefill_ahead_s if self.tenants.count > 1 or self.queue.is_shared else 0.0
         limit = ahead_s / usual if usual and ahead_s and len(self.waits.pace) >= SAMPLES_FEW else inf
         for seat in self.seats:
             seat.opening_limit = limit

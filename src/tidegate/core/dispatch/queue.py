@@ -20,6 +20,8 @@ from tidegate.core.dispatch.flows import Flow
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.settings import QueueLimits
 
+OTHERS_MAX = 16
+"""Tenants looked at when the one whose turn it is may not take what is free."""
 DISPLACED_MAX = 8
 """Waiting requests that one newcomer may push out at most."""
 
@@ -163,6 +165,20 @@ class Queue:
                 old, oldest_s = band, entry.arrived_s
         chosen = old or top
         return None if chosen is None else chosen.first()
+
+    def others(self, entry: Entry) -> Iterator[Entry]:
+        """Who would be next of the other tenants of this entry's class, when it may not take what is free.
+
+        Only those that have been served no more than its own tenant, within a request: the order among
+        tenants is what it would have been a moment later.
+        """
+        band = self._band(entry)
+        most = band.flow(entry).served + (self.mean_work or 0.0)
+        flows = [flow for flow in band.flows() if flow.served <= most and entry.arrived.flow != flow.flow_id]
+        for flow in sorted(flows, key=lambda flow: (flow.served, flow.flow_id))[:OTHERS_MAX]:
+            first = flow.first()
+            if first is not None:
+                yield first
 
     def take(self, entry: Entry) -> None:
         """The entry is sent: it leaves, and its tenant pays."""

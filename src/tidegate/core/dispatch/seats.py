@@ -64,6 +64,11 @@ class Seat:
         """It takes requests, now or when a slot gets free."""
         return self.route.state is State.SERVING and self.route.slots > 0
 
+    @property
+    def free(self) -> int:
+        """Slots that nobody has."""
+        return self.route.slots - len(self.in_flight)
+
     def room(self, now_s: float, *, is_needed: bool = False) -> int:
         """How many more it may be given now. ``is_needed``: no other replica has room."""
         route = self.route

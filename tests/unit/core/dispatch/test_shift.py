@@ -1,5 +1,7 @@
 """Stories about traffic that moves from one version of a model to another."""
 
+import itertools
+
 import pytest
 
 from tidegate.core.dispatch.shift import Shift
@@ -75,7 +77,7 @@ def test_sessions_move_only_towards_the_version_whose_weight_grows():
 
     chosen = [{n: shift.choose(n, lambda m: True, lambda m: 0.0) for n in names} for shift in shifts]
 
-    for before, after in zip(chosen, chosen[1:], strict=False):
+    for before, after in itertools.pairwise(chosen):
         assert all(after[n] == "new" for n in names if before[n] == "new")
     shares = [sum(one == "new" for one in found.values()) / len(names) for found in chosen]
     assert shares == pytest.approx([0.01, 0.05, 0.25, 0.50, 0.99], abs=0.03)

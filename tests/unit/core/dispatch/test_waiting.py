@@ -1,5 +1,7 @@
 """Stories about requests that wait: who goes first, who is turned away, and when to come back."""
 
+import itertools
+
 import pytest
 
 from tidegate.core.effects import Record, Reject, Report, WakeAt
@@ -261,7 +263,7 @@ def test_refusals_are_told_moments_one_after_the_other_as_fast_as_the_queue_take
     told = [rejected(world.ask(f"x{n}", now_s, again=n)).retry_after_s for n in range(5)]
 
     assert told == sorted(told)
-    assert all(0.8 <= after - before <= 1.3 for before, after in zip(told, told[1:], strict=False))
+    assert all(0.8 <= after - before <= 1.3 for before, after in itertools.pairwise(told))
 
 
 def test_a_place_that_nobody_comes_for_is_given_away_in_the_end():
@@ -373,25 +375,43 @@ def test_a_retry_is_not_charged_twice_and_goes_before_those_who_had_no_turn():
     assert sent(effects) == [("a-0", "m-2")]
 
 
-def test_what_waits_for_first_tokens_at_a_replica_is_bounded_where_tenants_compete():
-    world = World(prefill_ahead_s=0.5)
+def competing(**config):
+    """A replica of 64 slots that computes 10,000 prompt tokens a second, and two tenants that both use it."""
+    world = World(prefill_ahead_s=0.5, **config)
     world.table(0, ("m-1", 64))
     now_s = 0.0
-    for n in range(40):  # a prompt of 1,000 tokens takes 0.1256 s: 10,000 tokens a second
+    for n in range(40):
         world.ask(f"w{n}", now_s, tokens=1_000, flow="ab"[n % 2])
         world.on(FirstByte(f"w{n}"), now_s + 0.1256)
         world.on(UpstreamEnded(f"w{n}", 200, 1_000, 0, 10), now_s + 0.2)
         now_s += 1.0
-    for n in range(66):  # two tenants have waited here
-        world.ask(f"x{n}", now_s, tokens=100, flow="ab"[n % 2])
-    for n in range(64):
-        world.on(FirstByte(f"x{n}"), now_s + 0.1)
-    for n in range(66):
-        world.on(ClientGone(f"x{n}"), now_s + 0.2)
+    return world, now_s
 
-    at_once = [sent(world.ask(f"y{n}", now_s + 1.0, tokens=1_000, flow="a")) for n in range(20)]
 
-    assert 4 <= sum(map(len, at_once)) <= 6
+def test_prompts_that_wait_at_a_replica_are_bounded_where_tenants_compete():
+    world, now_s = competing()
+    for n in range(20):  # the loud one has more than half of its share
+        world.ask(f"x{n}", now_s, tokens=10, flow="loud")
+        world.on(FirstByte(f"x{n}"), now_s + 0.0266)
+
+    loud = [sent(world.ask(f"y{n}", now_s + 1.0, tokens=1_000, flow="loud")) for n in range(20)]
+    quiet = world.ask("quiet", now_s + 1.0, tokens=1_000, flow="quiet")
+
+    assert 5 <= sum(map(len, loud)) <= 6  # half a second of prompts, and the one that goes beyond
+    assert sent(quiet) == [("quiet", "m-1")]  # with little in flight it may come before the fifteen others
+
+
+def test_a_tenant_that_has_much_leaves_the_last_slots_to_those_who_have_little():
+    world, now_s = competing(reserve_share=0.05)
+    for n in range(80):
+        world.ask(f"x{n}", now_s, tokens=1, flow="a")
+        world.on(FirstByte(f"x{n}"), now_s)
+
+    assert world.report(now_s).replicas[0].in_flight == 61
+    assert sent(world.ask("quiet", now_s + 1.0, tokens=1, flow="b")) == [("quiet", "m-1")]
+    alone = World(reserve_share=0.05)
+    alone.table(0, ("m-1", 64))
+    assert sum(len(sent(alone.ask(f"x{n}", 0.0, flow="a"))) for n in range(80)) == 64
 
 
 @pytest.mark.parametrize("flows", [1, 100])

@@ -9,15 +9,16 @@ from tidegate.core.dispatch.seats import Seat
 from tidegate.core.lifecycle import State
 
 
-def open_seats(seats: Iterable[Seat], now_s: float) -> list[Seat]:
+def open_seats(seats: Iterable[Seat], now_s: float, ahead: float = 1.0) -> list[Seat]:
     """Replicas that serve and have room, in the order given. One that nothing holds back is asked no more
-    than whether it has a free slot; for one that rests, ramps up or was busy see ``Seat.room``."""
+    than whether it has a free slot; for one that rests, ramps up or was busy see ``Seat.room``. ``ahead``: how
+    many times the usual limit of prompts may be there already."""
     found = []
     for seat in seats:
         route = seat.route
         if len(seat.in_flight) >= route.slots or route.state is not State.SERVING:
             continue
-        if seat.opening >= seat.opening_limit:
+        if seat.opening >= ahead * seat.opening_limit:
             continue
         if seat.is_held and seat.room(now_s) <= 0:
             continue
