@@ -28,7 +28,9 @@ class Call:
         "echo",
         "events_began",
         "forward",
+        "heartbeat_s",
         "http10",
+        "is_open",
         "is_taken_up",
         "keep_alive",
         "model",
@@ -78,6 +80,10 @@ class Call:
         """The same request at a second replica, until one of the two has answered."""
         self.transcript: Transcript | None = None
         """What the client has been told, when another replica could go on with it."""
+        self.heartbeat_s: float | None = None
+        """How often the client wants to hear something while it waits; None: not at all."""
+        self.is_open = False
+        """The head of its stream has been sent, and nothing of an answer."""
         self.told_tokens = 0
         """Of a stream, as the dispatcher was told last."""
         self.is_taken_up = False
@@ -102,6 +108,7 @@ class Call:
             keep_alive=self.keep_alive,
         )
         made.transcript = self.transcript
+        made.is_open = self.is_open
         return made
 
     def __repr__(self) -> str:

@@ -15,7 +15,7 @@ from zlib import crc32
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
-from tidegate.gateway import routes
+from tidegate.gateway import heartbeat, routes
 from tidegate.gateway.auth import ANYBODY, Keys
 from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
@@ -144,6 +144,7 @@ class FrontDesk:
         if isinstance(found, Relay):
             _check_media(head, found)
             ticket.timeout_s = self._timeout_s(head)
+            ticket.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
             session = head.fields.get(b"x-session-id")
             ticket.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
             ticket.forward = _forward(head, found)
@@ -184,6 +185,7 @@ class FrontDesk:
             keep_alive=head.keep_alive,
         )
         client.call = call
+        call.heartbeat_s = ticket.heartbeat_s
         if call.streams and self.resumes(model):
             call.transcript = transcript_of(relay, body)
         self._porter.submit(

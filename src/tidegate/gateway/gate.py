@@ -52,6 +52,7 @@ KEPT = SINGLE | {
     b"connection",
     b"traceparent",
     b"tracestate",
+    b"x-queue-heartbeat",
     b"x-request-id",
     b"x-request-timeout-s",
     b"x-session-id",

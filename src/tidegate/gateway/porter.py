@@ -28,6 +28,7 @@ from tidegate.gateway.body import named
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import outcome_answer, outcome_event
 from tidegate.gateway.framing import LAST_CHUNK, chunk
+from tidegate.gateway.heartbeat import Heartbeats
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.pool import Pool
 from tidegate.gateway.routes import Form
@@ -63,6 +64,7 @@ class Porter:
         self._manners: dict[str, Manners] = {}
         self._heads: dict[tuple[ReplicaId, str], bytes] = {}
         self._calls: dict[RequestId, Call] = {}
+        self._heartbeats = Heartbeats()
         self._loop: asyncio.AbstractEventLoop
 
     def __repr__(self) -> str:
@@ -83,6 +85,8 @@ class Porter:
     def submit(self, call: Call, arrived: RequestArrived) -> None:
         """Tell the dispatcher about a request."""
         self._calls[call.request_id] = call
+        if call.heartbeat_s is not None:
+            self._heartbeats.begin(call, monotonic())
         self._owner.handle(arrived)
 
     def gone(self, call: Call) -> None:
@@ -132,7 +136,7 @@ class Porter:
             return
         self._detach_all(call)
         client = call.client
-        if not call.began:
+        if not call.began and not call.is_open:
             keep_alive = call.keep_alive and client.may_keep_alive
             data = outcome_answer(
                 order.outcome,
@@ -142,7 +146,7 @@ class Porter:
                 keep_alive=keep_alive,
             )
             client.answer(data, keep_alive=keep_alive)
-        elif call.events_began:
+        elif call.events_began or call.is_open:
             event = outcome_event(order.outcome, order.because)
             client.write(event if call.http10 else chunk(event) + LAST_CHUNK)
             client.finished(keep_alive=False)
@@ -212,6 +216,7 @@ class Porter:
             limit_s = self._silence_limit_s(call, connection.manners)
             if limit_s is not None and connection.silent_for_s(now_s) > limit_s:
                 connection.fail(Failure.SILENT)
+        self._heartbeats.sweep(now_s)
         self.pool.sweep(now_s, self._owner.routes)
         self._heads.clear()  # Addresses come and go; a handful of heads is made anew in no time.
 
@@ -242,6 +247,7 @@ class Porter:
 
     def _end(self, call: Call, status: int, usage: Usage) -> None:
         self._calls.pop(call.request_id, None)
+        self._heartbeats.end(call)
         if call.other is not None:
             self._detach(call.other)
             call.other = None
@@ -274,6 +280,7 @@ class Porter:
         call.client.call = call
 
     def _detach_all(self, call: Call) -> None:
+        self._heartbeats.end(call)
         self._detach(call)
         if call.other is not None:
             self._detach(call.other)

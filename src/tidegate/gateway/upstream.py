@@ -243,8 +243,9 @@ class UpstreamConnection(asyncio.Protocol):
         if failure is not None and (failure is Failure.BUSY or not self.manners.busy_marks):
             self.fail(failure, head.status)
             return None
-        if self.call is not None and self.call.began and not head.is_stream:
-            self.fail(Failure.ERROR, head.status)  # It was to go on with a stream.
+        if self.call is not None and not head.is_stream and (self.call.began or self.call.is_open):
+            # The client has been promised a stream, or is in the middle of one.
+            self.fail(Failure.ERROR if failure is None else failure, head.status)
             return None
         self._failure = failure
         self._answer = head
@@ -354,6 +355,8 @@ class UpstreamConnection(asyncio.Protocol):
         self._attendant.answered(call, answer.status, usage)
 
     def _client_head(self, call: Call, answer: AnswerHead) -> bytes:
+        if call.is_open:
+            return b""
         call.keep_alive = call.keep_alive and call.client.may_keep_alive
         return answer.for_client(call.echo, self._length, http10=call.http10, keep_alive=call.keep_alive)
 
