@@ -34,6 +34,7 @@ SAMPLES_PER_S = 50.0
 RATE_PROMPT_TOKENS = 2_000
 TOKEN_STEP = 0.05
 ROOM_STEP = 0.1
+LONG_GAP_TRUST = 0.1
 
 
 class Kind(NamedTuple):
@@ -84,19 +85,24 @@ class Capacity:
         law = self.decode
         return law.k1 * sequences + law.k2 * THOUSAND * kv_tokens
 
-    def learn_prefill(self, now_s: float, new: float, area: float, took_s: float) -> None:
-        """Prompts that were computed together took so long, without what decoding added to their steps."""
+    def learn_prefill(self, now_s: float, prompts: int, new: float, area: float, took_s: float) -> None:
+        """So many prompts in a row took so long, without what decoding added to their steps."""
         if now_s < self._next_prefill_s:
             return
         self._next_prefill_s = now_s + 1.0 / SAMPLES_PER_S
-        self.prefill.add(1.0, THOUSAND * new, MILLION * area, took_s)
+        self.prefill.add(prompts, THOUSAND * new, MILLION * area, took_s)
 
-    def learn_decode(self, now_s: float, sequences: float, kv_tokens: float, step_s: float) -> None:
-        """A request's mean gap between tokens, and what was in the batch beside it."""
+    def learn_decode(self, now_s: float, sequences: float, kv_tokens: float, gap_s: float) -> None:
+        """A request's mean gap between tokens, and what was in the batch beside it.
+
+        Steps in which prompts were computed too are longer, never shorter: a gap above what was expected says little,
+        one below it says that a step can be so short.
+        """
         if now_s < self._next_decode_s:
             return
         self._next_decode_s = now_s + 1.0 / SAMPLES_PER_S
-        self.decode.add(1.0, sequences, THOUSAND * kv_tokens, step_s)
+        is_long = gap_s > self.step_s(sequences, kv_tokens)
+        self.decode.add(1.0, sequences, THOUSAND * kv_tokens, gap_s, LONG_GAP_TRUST if is_long else 1.0)
 
     def learn_room(self, tokens: float, *, was_short: bool) -> None:
         """So many tokens were in memory when a prompt began; ``was_short``: it had to wait for that."""
@@ -104,7 +110,7 @@ class Capacity:
         if was_short:
             self.kv_tokens = tokens if known is None else known + ROOM_STEP * (tokens - known)
         elif known is not None and tokens > known:
-            self.kv_tokens = tokens
+            self.kv_tokens = known + ROOM_STEP * (tokens - known)
 
     def learn_tokens(self, estimated: int, real: int) -> None:
         """A prompt that was estimated at so many tokens had so many."""

@@ -53,13 +53,13 @@ class Law:
         """What the law says."""
         return self.k0 * x0 + self.k1 * x1 + self.k2 * x2
 
-    def add(self, x0: float, x1: float, x2: float, y: float) -> None:
-        """Learn from one sample."""
+    def add(self, x0: float, x1: float, x2: float, y: float, trust: float = 1.0) -> None:
+        """Learn from one sample; one that is trusted less counts less."""
         scale = self._floor + self.at(x0, x1, x2)
         miss = abs(y - scale) / scale
         trusted = TRUSTED_ERRORS * self._error
         self._weight /= FORGET
-        weight = self._weight / (scale * scale)
+        weight = trust * self._weight / (scale * scale)
         if miss > trusted:
             weight *= trusted / miss
         self._error += 0.02 * (min(miss, 4 * self._error) - self._error)

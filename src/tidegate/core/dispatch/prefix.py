@@ -1,14 +1,13 @@
 """Which replica has computed which beginning of a prompt: an index of block hashes, bounded in bytes.
 
 A prompt's blocks come as a chain of hashes: each stands for all text up to its block's end, salted by whoever
-made it, so equal hashes mean equal beginnings of one tenant's prompts. For each hash the index keeps one number: a
-bit for each replica that has used it, and the moment of the last use. One walk along a chain finds the longest
-beginning on every replica.
+made it, so equal hashes mean equal beginnings of one tenant's prompts. For each hash the index keeps one number: the
+moment of its last use, a bit for each replica that used it in the span of time that moment is in, and a bit for
+each that used it in the span before. One walk along a chain finds the longest beginning on every replica.
 
 Every use touches the whole chain, its first block last. So in the order of use a block is never older than the
-blocks behind it, and what is dropped, oldest first, are always ends of chains. The same order tells what an
-engine has dropped: caches forget the least recently used, so if one block is gone, all of that replica's blocks
-that were not used since are gone too. That moment is the replica's *horizon*; whoever asks compares with it.
+blocks behind it, and what is dropped, oldest first, are always ends of chains. A replica that does not use a block
+while others do loses its bit within two spans: its own last use would be long ago, and its cache has forgotten it.
 
 Each tenant has a shelf of its own. When the bytes are used up, the fullest shelf gives up its oldest entries, so
 one tenant's flood never costs another what is below its equal share.
@@ -21,8 +20,8 @@ from dataclasses import dataclass
 
 from tidegate.core.types import FlowId
 
-ENTRY_BYTES = 192
-"""One hash, measured on CPython 3.11 with 64 replicas: key 32, value 36, its places in an OrderedDict about 105."""
+ENTRY_BYTES = 224
+"""One hash, measured on CPython 3.11: key 32, value up to 68, its places in an OrderedDict about 105."""
 SHELF_BYTES = 1_000
 """An empty shelf."""
 LEVELS = 256
@@ -34,6 +33,11 @@ STAMP_BITS = 32
 STAMP_MASK = (1 << STAMP_BITS) - 1
 STAMPS_PER_S = 8
 """Moments are kept to an eighth of a second, which lasts for seventeen years."""
+SPAN_BITS = 8
+"""A span is 32 seconds."""
+REPLICAS_MAX = 128
+"""Of one model; those beyond are not remembered."""
+REPLICA_MASK = (1 << REPLICAS_MAX) - 1
 
 Shelf = OrderedDict[int, int]
 Chain = tuple[int, ...]
@@ -96,7 +100,8 @@ class PrefixIndex:
             value = shelf.get(block)
             if value is None:
                 break
-            kept = (value >> STAMP_BITS) & running
+            bits = value >> STAMP_BITS
+            kept = (bits | bits >> REPLICAS_MAX) & running
             if kept != running:
                 if depth:
                     found.append((depth, running & ~kept))
@@ -114,6 +119,17 @@ class PrefixIndex:
         value = None if shelf is None else shelf.get(block)
         return -1 if value is None else value & STAMP_MASK
 
+    def last_use(self, flow: FlowId, block: int, replica: int) -> int:
+        """When this replica (its bit) last used the block, to within a span; -1 when it is not known to have."""
+        shelf = self._shelves.get(flow)
+        value = 0 if shelf is None else shelf.get(block, 0)
+        bits = value >> STAMP_BITS
+        if bits & replica:
+            return value & STAMP_MASK
+        if bits >> REPLICAS_MAX & replica:
+            return ((value & STAMP_MASK) >> SPAN_BITS << SPAN_BITS) - 1
+        return -1
+
     def depth_since(self, flow: FlowId, chain: Chain, depth: int, horizon: int) -> int:
         """How many of the first ``depth`` blocks were used at ``horizon`` or later: use falls along a chain."""
         if not depth or self.stamp(flow, chain[depth - 1]) >= horizon:
@@ -128,28 +144,32 @@ class PrefixIndex:
         return low
 
     def use(
-        self, flow: FlowId, chain: Chain, replica: int, stamp: int, horizons: list[tuple[int, int]]
+        self, flow: FlowId, chain: Chain, replica: int, stamp: int, births: list[tuple[int, int]]
     ) -> None:
-        """A replica (its bit) computes these blocks now.
+        """A replica (its bit) uses these blocks now.
 
-        ``horizons`` says of each replica (a bit) since when its uses count; the latest first. Others' bits that count
-        no longer are cleared, or the new moment would bring them back.
+        ``births`` are the moments at which the replicas (their bits) began, the latest first: what was used before was
+        used by a former owner of the bit.
         """
         shelf = self._shelves.get(flow)
         if shelf is None:
             shelf = self._open(flow)
-        latest = horizons[0][0] if horizons else 0
-        value = replica << STAMP_BITS | stamp
-        before = len(shelf)
+        latest = births[0][0] if births else 0
+        span, value, before = stamp >> SPAN_BITS, replica << STAMP_BITS | stamp, len(shelf)
         for block in reversed(chain):
             known = shelf.get(block)
             if known is None:
                 shelf[block] = value
                 continue
-            others = known >> STAMP_BITS & ~replica
-            if others and known & STAMP_MASK < latest:
-                others = _still_true(others, known & STAMP_MASK, horizons)
-            shelf[block] = others << STAMP_BITS | value
+            used = known & STAMP_MASK
+            bits = known >> STAMP_BITS
+            if used >> SPAN_BITS == span:
+                shelf[block] = (bits | replica) << STAMP_BITS | stamp
+            else:
+                bits &= REPLICA_MASK
+                if used < latest:
+                    bits = _still_true(bits, used, births)
+                shelf[block] = bits << (REPLICAS_MAX + STAMP_BITS) | value
             shelf.move_to_end(block)
         added = len(shelf) - before
         if added:
@@ -163,10 +183,11 @@ class PrefixIndex:
         shelf = self._shelves.get(flow)
         if shelf is None:
             return
+        both = (replica | replica << REPLICAS_MAX) << STAMP_BITS
         for block in chain:
             value = shelf.get(block)
             if value is not None:
-                shelf[block] = value & ~(replica << STAMP_BITS)
+                shelf[block] = value & ~both
 
     # ---- room ----
 
@@ -204,9 +225,9 @@ class PrefixIndex:
                 del self._shelves[flow]
 
 
-def _still_true(replicas: int, stamp: int, horizons: list[tuple[int, int]]) -> int:
-    for horizon, replica in horizons:
-        if stamp >= horizon:
+def _still_true(replicas: int, used: int, births: list[tuple[int, int]]) -> int:
+    for born, replica in births:
+        if used >= born:
             break
         replicas &= ~replica
     return replicas

@@ -1,13 +1,15 @@
 """The replica that gives the first token soonest: one sum of seconds for each, the smallest wins.
 
-    waiting        until the prompts sent there before are computed
+    waiting        until the prompts sent there before are computed, and until there is memory for this one
     prefill        of what its cache does not have of this prompt, at the rate learned for its kind
     slowness       what this very replica needs beyond its kind: it is new and cold, or lame
     interference   steps that the prompt shares with sequences that are being decoded there
     adapter        loading the LoRA adapter, and loading again the one that must make room
+    others         the same prefill once more for each request that comes while it is waited for or computed
     eviction       prompts that will have to be computed again because this one takes their room
 
-Equal sums go to the lowest id. A replica that has a prompt's beginning is cheaper by the prefill that it saves, until
+The last two are what the choice costs other requests. Without them every request would take its own advantage, and
+at high load caches would be given up for a short wait. Equal sums go to the lowest id. A replica that has a prompt's beginning is cheaper by the prefill that it saves, until
 it has more than that waiting; then another computes the beginning and has it too. So a hot prefix comes to live on as
 many replicas as its load needs, by the same sum.
 """
@@ -21,7 +23,6 @@ from tidegate.core.capacity import CapacityBook
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex
 from tidegate.core.dispatch.routing.insight import Insight
-from tidegate.core.dispatch.routing.load import CHUNK_TOKENS
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import UpstreamEnded
 from tidegate.core.types import ReplicaId
@@ -40,6 +41,7 @@ class Terms(NamedTuple):
     slowness_s: float
     interference_s: float
     adapter_s: float
+    others_s: float
     eviction_s: float
     cached_tokens: float
 
@@ -69,7 +71,7 @@ class LeastSeconds:
         if arrived.prefix:
             found = insight.look_up(entry)
         loads, adapter = insight.loads, arrived.adapter
-        evicts = insight.eviction(arrived)
+        evicts, crowd_per_s = insight.eviction(arrived), insight.crowd_per_s
         best, best_s = candidates[0], float("inf")
         for seat in candidates:
             load = loads[seat.replica_id]
@@ -83,7 +85,8 @@ class LeastSeconds:
             limit = load.capacity.kv_tokens
             if limit is not None and load.kv_tokens + tokens > limit:
                 wait_s += load.room_s(tokens)
-            sum_s = wait_s + load.drag_s + prefill_s * (1.0 + evicts * load.recent)
+            sum_s = wait_s + load.drag_s
+            sum_s += prefill_s * (1.0 + crowd_per_s * (wait_s + 0.5 * prefill_s) + evicts * load.recent)
             if adapter is not None:
                 sum_s += insight.adapters.seconds(seat.replica_id, adapter)
             if sum_s < best_s:
@@ -100,19 +103,17 @@ class LeastSeconds:
             cached = insight.cached(entry, found, load)
             new = tokens - cached
             own_s = load.k0 + new * (load.k1 + load.k2 * (cached + 0.5 * new))
-            beside_s = load.drag_s * (1.0 + new / CHUNK_TOKENS)
-            adapter_s = (
-                insight.adapters.seconds(seat.replica_id, arrived.adapter)
-                if arrived.adapter is not None
-                else 0.0
-            )
+            prefill_s = own_s + load.chunk_drag_s * new
+            wait_s = load.wait_s(now_s) + load.room_s(tokens)
+            adapter_s = insight.adapters.seconds(seat.replica_id, arrived.adapter) if arrived.adapter else 0.0
             terms = (
-                load.wait_s(now_s),
+                wait_s,
                 own_s / load.pace,
                 own_s - own_s / load.pace,
-                beside_s,
+                load.drag_s + load.chunk_drag_s * new,
                 adapter_s,
-                insight.eviction(arrived) * load.recent * (own_s + load.chunk_drag_s * new),
+                prefill_s * insight.crowd_per_s * (wait_s + 0.5 * prefill_s),
+                prefill_s * insight.eviction(arrived) * load.recent,
             )
             yield Terms(seat.replica_id, sum(terms), *terms, cached)
 

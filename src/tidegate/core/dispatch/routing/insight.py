@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core.capacity import CapacityBook, Kind
+from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex, stamp_of
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST, Hits
@@ -20,6 +20,14 @@ from tidegate.core.events import RequestArrived, UpstreamEnded
 from tidegate.core.types import ReplicaId
 
 ADAPTER_SLOTS = 8
+CERTAIN = 0.95
+CROWD_SPAN_S = 1.0
+CROWD_STEP = 0.1
+BUSY_MOST = 0.6
+LATE_S = 0.5
+LATE_RATIO = 2.0
+LAW_KNOWN_AFTER = 50
+"""Prompts that took longer than this had to wait for memory; that teaches how much there is, and nothing else."""
 RECENT_HALVED_S = 120.0
 """What was written into caches counts half as much after this time."""
 RECENT_SCALED_AFTER_S = 100 * RECENT_HALVED_S
@@ -39,10 +47,14 @@ class Insight:
         self._reuse = self.hits.reuse
         self._recent_share = 0.0
         self.token_scale = 1.0
+        self.crowd_per_s = 0.0
+        """Requests that come to a replica, and are held up, for each second that something takes there."""
+        self._sent, self._sent_work_s = 0, 0.0
+        self._crowded_s: float | None = None
         self._capacities = capacities
         self._index = index
         self._looked_up: tuple[Entry | None, Found] = (None, [])
-        self._horizons: list[tuple[int, int]] = []
+        self._births: list[tuple[int, int]] = []
         self._recent_total = 0.0
         self._recent_since_s: float | None = None
 
@@ -78,7 +90,8 @@ class Insight:
         if self.loads:
             self.token_scale = scale / len(self.loads)
         self._reuse = self.hits.reuse
-        self._horizons = sorted(
+        self._count_crowd(now_s)
+        self._births = sorted(
             ((load.cache.horizon, load.bit) for load in self.loads.values()), reverse=True
         )
         self._recent_total = sum(load.recent for load in self.loads.values())
@@ -93,21 +106,31 @@ class Insight:
         self._looked_up = (entry, found)
         return found
 
-    def depth(self, entry: Entry, found: Found, load: Load) -> int:
-        """Leading blocks that this replica is taken to have cached."""
-        for depth, bits in found:
-            if bits & load.bit:
-                arrived = entry.arrived
-                return self._index.depth_since(arrived.flow, arrived.prefix, depth, load.cache.horizon)
-        return 0
-
     def cached(self, entry: Entry, found: Found, load: Load) -> float:
-        """The same in real tokens; the last token of a prompt is always computed."""
-        depth = self.depth(entry, found, load)
+        """Tokens of the entry's prompt that can be expected in this replica's cache.
+
+        Each block counts by the chance that it is still there. A chain was used in few pieces, the beginning last;
+        two of them are looked at.
+        """
+        depth = next((depth for depth, bits in found if bits & load.bit), 0)
         if not depth:
             return 0.0
         arrived = entry.arrived
-        return self.token_scale * min(depth * arrived.block_tokens, max(0, arrived.prompt_tokens - 1))
+        chance, first = self._tail(entry, depth, load)
+        blocks = depth if chance >= CERTAIN else first + chance * (depth - first)
+        # The last token of a prompt is always computed.
+        return self.token_scale * min(blocks * arrived.block_tokens, max(0, arrived.prompt_tokens - 1))
+
+    def _tail(self, entry: Entry, depth: int, load: Load) -> tuple[float, int]:
+        """The chance that the last of so many blocks is still there, and how many before it were used since."""
+        flow, chain = entry.arrived.flow, entry.arrived.prefix
+        last = chain[depth - 1]
+        if last in load.in_use:
+            return 1.0, 0
+        chance = load.cache.chance(self._index.last_use(flow, last, load.bit), load.waiting_tokens)
+        if chance >= CERTAIN:
+            return chance, 0
+        return chance, self._index.depth_since(flow, chain, depth, self._index.stamp(flow, last) + 1)
 
     # ---- a request's way through ----
 
@@ -116,27 +139,32 @@ class Insight:
         load = self.loads.get(replica_id)
         if load is None:
             return
-        arrived, cached, depth = entry.arrived, 0.0, 0
+        arrived, cached = entry.arrived, 0.0
         found: Found = []
         if arrived.prefix:
             known, found = self._looked_up
             if known is not entry:
                 found = self.look_up(entry)
             self._looked_up = (None, [])
-            depth = self.depth(entry, found, load)
             cached = self.cached(entry, found, load)
         tokens = arrived.prompt_tokens * self.token_scale
         visit = Visit(arrived.flow, arrived.prefix, tokens, cached, now_s)
         if arrived.prefix:
-            visit.depth = depth
-            if depth:
-                visit.oldest = self._index.stamp(arrived.flow, arrived.prefix[depth - 1])
-                visit.newest = self._index.stamp(arrived.flow, arrived.prefix[0])
-            self._index.use(arrived.flow, arrived.prefix, load.bit, stamp_of(now_s), self._horizons)
+            visit.depth = next((depth for depth, bits in found if bits & load.bit), 0)
+            if visit.depth:
+                last = arrived.prefix[visit.depth - 1]
+                visit.last_use = self._index.last_use(arrived.flow, last, load.bit)
+                visit.since = load.cache.since(visit.last_use) + load.waiting_tokens
+                visit.was_in_use = last in load.in_use
+                visit.first = self._tail(entry, visit.depth, load)[1]
+            self._index.use(arrived.flow, arrived.prefix, load.bit, stamp_of(now_s), self._births)
         if arrived.adapter is not None:
             visit.adapter_s = self.adapters.use(replica_id, arrived.adapter)
         load.enter(entry.request_id, visit, now_s, streams=arrived.streams)
-        self._write(load, tokens - cached, now_s)
+        self._sent += 1
+        self._sent_work_s += visit.work_s
+        if not arrived.streams:
+            self._write(load, tokens - cached, now_s)
 
     def began(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
         """The entry's first token came from this replica."""
@@ -144,7 +172,10 @@ class Insight:
         if load is None:
             return
         visit = load.begin(entry.request_id, now_s)
-        if visit is None or visit.run is None or not visit.adapter_s:
+        if visit is None or visit.run is None:
+            return
+        self._write(load, visit.prompt_tokens - visit.cached, now_s)
+        if not visit.adapter_s:
             return
         run = visit.run
         run.is_spoilt = True
@@ -170,6 +201,9 @@ class Insight:
         if load is None or visit is None:
             return
         arrived, cached, output = entry.arrived, ended.cached_tokens, ended.output_tokens
+        if visit.chain:
+            # Until now its blocks were in use; engines count their age from here.
+            self._index.use(visit.flow, visit.chain, load.bit, stamp_of(now_s), self._births)
         prompt = float(ended.prompt_tokens or visit.prompt_tokens)
         if ended.prompt_tokens:
             load.capacity.learn_tokens(arrived.prompt_tokens, ended.prompt_tokens)
@@ -196,26 +230,46 @@ class Insight:
         if now_s - load.born_s < WARM_AFTER_S:
             return
         if run is not None and is_complete:
-            alone_s = (run.took_s or 0.0) - run.drag_s * (1.0 + run.tokens / CHUNK_TOKENS)
-            capacity.learn_prefill(now_s, run.tokens, run.area, max(0.0, alone_s))
+            steps = run.prompts + run.tokens / CHUNK_TOKENS
+            alone_s = max(0.0, (run.took_s or 0.0) - run.drag_s * steps)
+            due_s = max(1.0, load.pace) * capacity.prefill.at(run.prompts, THOUSAND * run.tokens, MILLION * run.area)
+            is_known = capacity.prefill.samples >= LAW_KNOWN_AFTER
+            was_short = is_known and alone_s > LATE_RATIO * due_s + LATE_S
+            capacity.learn_room(run.kv_tokens, was_short=was_short)
+            if not was_short:
+                capacity.learn_prefill(now_s, run.prompts, run.tokens, run.area, alone_s)
         if run is not None and visit.began_s is not None and output and output > 1:
-            # Steps in which prompts were computed are counted there.
-            decoding_s = now_s - visit.began_s - (load.prefilled_s - visit.prefilled_s)
             beside = 0.5 * (visit.sequences + len(load.visits) + 1)
             kv_tokens = load.kv_tokens + visit.prompt_tokens
-            capacity.learn_decode(now_s, beside, kv_tokens, max(0.0, decoding_s) / (output - 1))
+            capacity.learn_decode(now_s, beside, kv_tokens, (now_s - visit.began_s) / (output - 1))
 
     def _compare(self, entry: Entry, load: Load, visit: Visit, prompt: float, cached: float) -> None:
-        """Where the index was wrong by more than a block, the replica has forgotten more than was thought."""
-        if not visit.depth:
+        """How much of what the index had there was really there."""
+        if not visit.depth or visit.was_in_use:
             return
-        block = entry.arrived.block_tokens * prompt / max(1, entry.arrived.prompt_tokens)
-        if cached >= min(visit.depth * block, prompt) - 1.5 * block:
-            load.cache.lived(visit.oldest)
+        arrived = entry.arrived
+        block = arrived.block_tokens * prompt / max(1, arrived.prompt_tokens)
+        first, known = visit.first * block, min(visit.depth * block, prompt)
+        # Engines' blocks and ours do not end at the same tokens.
+        if cached >= known - 1.5 * block:
+            load.cache.learn(visit.last_use, visit.since, 1.0)
         else:
-            load.cache.died(visit.oldest if cached >= block else visit.newest)
+            load.cache.learn(visit.last_use, visit.since, max(0.0, cached - first) / (known - first))
 
-    # ---- how full the caches are ----
+    # ---- how crowded it is, and how full the caches are ----
+
+    def _count_crowd(self, now_s: float) -> None:
+        """Of a queue whose server is busy for a share ``rho`` of the time, 1 / (1 - rho) feel each delay."""
+        if self._crowded_s is None:
+            self._crowded_s = now_s
+        span_s = now_s - self._crowded_s
+        if span_s < CROWD_SPAN_S or not self.loads:
+            return
+        per_s = self._sent / span_s / len(self.loads)
+        busy = min(BUSY_MOST, self._sent_work_s / span_s / len(self.loads))
+        crowd_per_s = per_s / (1.0 - busy)
+        self.crowd_per_s += CROWD_STEP * (crowd_per_s - self.crowd_per_s)
+        self._sent, self._sent_work_s, self._crowded_s = 0, 0.0, now_s
 
     def eviction(self, arrived: RequestArrived) -> float:
         """What a second of prefill will cost again, for each unit of a replica's ``recent``.

@@ -21,9 +21,6 @@ PACE_FORGOTTEN_S = 30.0
 """Half of a replica's own pace is forgotten in this time without a sample: every mark expires."""
 CHUNK_TOKENS = 4096
 """A long prompt is computed in chunks, each in a step with the decoding sequences; engines take 2,048 to 8,192."""
-LATE_S = 0.3
-LATE_RATIO = 2.0
-"""A first token that is late by this much, and by so many times what was expected, had to wait for memory."""
 STAY_STEP = 0.05
 
 
@@ -40,13 +37,13 @@ class Load:
         "chunk_drag_s",
         "drag_s",
         "free_at_s",
+        "in_use",
         "k0",
         "k1",
         "k2",
         "kv_begun",
         "kv_tokens",
         "pace",
-        "prefilled_s",
         "recent",
         "replica_id",
         "stay_s",
@@ -54,6 +51,7 @@ class Load:
         "visits",
         "waiting",
         "waiting_s",
+        "waiting_tokens",
     )
 
     def __init__(self, replica_id: ReplicaId, bit: int, capacity: Capacity, now_s: float) -> None:
@@ -66,13 +64,15 @@ class Load:
         """Sent, and no token yet; in order."""
         self.waiting_s = self.tail_s = 0.0
         """Their prompts' work, and the part of it behind the first of them."""
+        self.waiting_tokens = 0.0
+        """Their prompts' tokens that are not expected to be cached."""
         self.free_at_s = now_s
         self.kv_tokens = self.kv_begun = 0.0
         """Prompt tokens of all requests there, and of those with a token."""
         self.pace = 1.0
         """How long its prompts take, in terms of its kind."""
-        self.prefilled_s = 0.0
-        """Time spent on prompts so far."""
+        self.in_use: dict[int, int] = {}
+        """Last blocks of the prompts in flight, which nothing can push out of the cache."""
         self.recent = 0.0
         """Tokens written into its cache, the older the fewer; only to be compared between replicas."""
         self.cache = CacheLife(now_s)
@@ -123,9 +123,11 @@ class Load:
         """A request is sent here."""
         new = visit.prompt_tokens - visit.cached
         visit.work_s = (
-            new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new)) + visit.adapter_s
+            self.k0 + new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new)) + visit.adapter_s
         )
         self.visits[request_id] = visit
+        if visit.chain:
+            self.in_use[visit.chain[-1]] = self.in_use.get(visit.chain[-1], 0) + 1
         self.kv_tokens += visit.prompt_tokens
         self.free_at_s = max(self.free_at_s, now_s) + visit.work_s
         if streams:
@@ -135,6 +137,7 @@ class Load:
                 self._run = Run(now_s, self.drag_s)
             self.waiting[request_id] = visit
             self.waiting_s += visit.work_s
+            self.waiting_tokens += new
         self._weigh()
 
     def begin(self, request_id: RequestId, now_s: float) -> Visit | None:
@@ -147,19 +150,13 @@ class Load:
         self.kv_begun += visit.prompt_tokens
         if request_id not in self.waiting:
             return visit
-        late_s = now_s - max(self.free_at_s - self.tail_s, visit.sent_s + visit.work_s)
-        is_first = next(iter(self.waiting)) == request_id
-        self.capacity.learn_room(
-            self.kv_begun, was_short=is_first and late_s > max(LATE_S, LATE_RATIO * visit.work_s)
-        )
         self._pass_over(request_id)
         self.free_at_s = now_s + self.waiting_s
         run = self._run or Run(now_s - visit.work_s, self.drag_s)
-        run.join(visit.work_s)
+        run.join(visit.work_s, self.kv_begun)
         visit.run = run
         if not self.waiting or run.prompts >= RUN_MOST:
             self._close(run, now_s)
-        visit.prefilled_s = self.prefilled_s
         return visit
 
     def leave(self, request_id: RequestId) -> Visit | None:
@@ -167,11 +164,14 @@ class Load:
         visit = self.visits.pop(request_id, None)
         if visit is None:
             return None
+        if visit.chain:
+            self._release(visit.chain[-1])
         self.kv_tokens -= visit.prompt_tokens
         if visit.began_s is not None:
             self.kv_begun -= visit.prompt_tokens
         if self.waiting.pop(request_id, None) is not None:
             self.waiting_s -= visit.work_s
+            self.waiting_tokens -= visit.prompt_tokens - visit.cached
             self.free_at_s -= visit.work_s
             self._measure_tail()
             if self._run is not None:
@@ -189,13 +189,22 @@ class Load:
 
     # ---- the pieces ----
 
+    def _release(self, block: int) -> None:
+        left = self.in_use[block] - 1
+        if left:
+            self.in_use[block] = left
+        else:
+            del self.in_use[block]
+
     def _pass_over(self, request_id: RequestId) -> None:
         for passed in list(self.waiting):
-            self.waiting_s -= self.waiting.pop(passed).work_s
+            gone = self.waiting.pop(passed)
+            self.waiting_s -= gone.work_s
+            self.waiting_tokens -= gone.prompt_tokens - gone.cached
             if passed == request_id:
                 break
         if not self.waiting:
-            self.waiting_s = 0.0
+            self.waiting_s = self.waiting_tokens = 0.0
         self._measure_tail()
 
     def _measure_tail(self) -> None:
@@ -205,11 +214,10 @@ class Load:
     def _close(self, run: Run, now_s: float) -> None:
         """The last of a run has begun: that is how long they took, and as many were expected to."""
         run.took_s = now_s - run.began_s
-        self.prefilled_s += run.took_s
         self._run = Run(now_s, self.drag_s) if self.waiting else None
         if run.is_spoilt:
             return
-        expected_s = run.expected_s / self.pace + self.capacity.prefill.k0 + self.drag_s
+        expected_s = run.expected_s / self.pace + run.prompts * self.drag_s
         ratio = min(PACE_MOST, max(PACE_LEAST, run.took_s / expected_s))
         self.pace += PACE_STEP * (ratio - self.pace)
         self._paced_s = now_s

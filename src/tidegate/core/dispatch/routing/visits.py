@@ -15,14 +15,15 @@ class Visit:
         "cached",
         "chain",
         "depth",
+        "first",
         "flow",
-        "newest",
-        "oldest",
-        "prefilled_s",
+        "last_use",
         "prompt_tokens",
         "run",
         "sent_s",
         "sequences",
+        "since",
+        "was_in_use",
         "work_s",
     )
 
@@ -40,12 +41,16 @@ class Visit:
         self.adapter_s = 0.0
         """The part of it that was for its adapter."""
         self.depth = 0
-        """Blocks that the index said were there, and when the last and the first of them had been used."""
-        self.oldest = self.newest = -1
+        """Blocks that the index said were there."""
+        self.last_use = -1
+        """When the last of them had been used there, and the tokens written there since."""
+        self.since = 0.0
+        self.first = 0
+        """Leading blocks that had been used since then."""
+        self.was_in_use = False
+        """Another request in flight there held them."""
         self.began_s: float | None = None
         self.run: Run | None = None
-        self.prefilled_s = 0.0
-        """Time that its replica had spent on prompts when it began."""
         self.sequences = 0
         """In flight at the replica when it began."""
 
@@ -66,6 +71,7 @@ class Run:
         "drag_s",
         "expected_s",
         "is_spoilt",
+        "kv_tokens",
         "open",
         "prompts",
         "tokens",
@@ -82,14 +88,17 @@ class Run:
         self.prompts = 0
         self.tokens = self.area = 0.0
         self.expected_s = 0.0
+        self.kv_tokens = 0.0
+        """The most that was in memory when one of them began."""
         self.is_spoilt = False
         """Something else was in the way, so it teaches nothing."""
 
     def __repr__(self) -> str:
         return f"<Run of {self.prompts} prompts, {self.open} open, took {self.took_s}>"
 
-    def join(self, expected_s: float) -> None:
-        """One more has begun, which was expected to take so long."""
+    def join(self, expected_s: float, kv_tokens: float) -> None:
+        """One more has begun, which was expected to take so long; so much is in memory with it."""
+        self.kv_tokens = max(self.kv_tokens, kv_tokens)
         self.open += 1
         self.prompts += 1
         self.expected_s += expected_s
