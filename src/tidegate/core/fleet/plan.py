@@ -59,7 +59,7 @@ class Plan:
         """What this model's policy wants, before the final clamp."""
         serving = [replica for replica in replicas if replica.state is State.SERVING]
         ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
-        coming_up = sum(replica.is_coming_up for replica in replicas)
+        coming_up = len([replica for replica in replicas if replica.is_coming_up])
         slots = sum(replica.spec.slots for replica in serving)
         standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
@@ -71,7 +71,7 @@ class Plan:
             wanted=proposal.wanted,
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
-            held=sum(replica.is_live or replica.can_be_kept for replica in replicas),
+            held=len([replica for replica in replicas if replica.is_live or replica.can_be_kept]),
             size=self.size,
             can_start=self.gate.block(now_s) is None,
         )
@@ -81,8 +81,8 @@ class Plan:
     ) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
         changed number, or one held back in another way than was told last."""
-        live = sum(replica.is_live for replica in replicas)
-        serving = sum(replica.state is State.SERVING for replica in replicas)
+        live = len([replica for replica in replicas if replica.is_live])
+        serving = len([replica for replica in replicas if replica.state is State.SERVING])
         self._basis = _Basis(demand, proposal, grant, live, serving)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
