@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from http import HTTPStatus
 
 from tidegate.gateway.framing import ChunkFlow, Flow, LengthFlow, Malformed, RechunkFlow
+from tidegate.gateway.heads import STATUS_LINES, Key, apart
 
 HEAD_MAX = 64 * 1024
 
@@ -30,12 +30,6 @@ DROPPED = re.compile(
 )
 LENGTH = re.compile(rb"[0-9]{1,15}")
 
-STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
-}
-
-LENGTH_FIELD = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,15})\r\n")
-
 EVENT_STREAM = b"text/event-stream"
 # A proxy in between must neither collect the events nor press them together.
 STREAM_FIELDS = b"cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
@@ -53,13 +47,13 @@ class Framing(Enum):
 class AnswerHead:
     """What an engine's answer begins with, but for the number in its Content-Length."""
 
-    __slots__ = ("_framing", "_start", "is_json", "is_stream", "keep_alive", "status")
+    __slots__ = ("_start", "framing", "is_json", "is_stream", "keep_alive", "status")
 
     def __init__(
         self, status: int, fields: bytes, framing: Framing, *, keep_alive: bool, media_type: bytes
     ) -> None:
         self._start = (STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status) + fields
-        self._framing = framing
+        self.framing = framing
         self.status = status
         self.keep_alive = keep_alive
         self.is_stream = status == 200 and media_type.startswith(EVENT_STREAM)
@@ -67,9 +61,9 @@ class AnswerHead:
 
     def flow(self, length: int | None) -> Flow:
         """Where the body's bytes are to be fed."""
-        if self._framing is Framing.NO_BODY:
+        if self.framing is Framing.NO_BODY:
             return LengthFlow(0)
-        if self._framing is Framing.CHUNKS:
+        if self.framing is Framing.CHUNKS:
             return ChunkFlow(events=self.is_stream)
         if length is None or self.is_stream:
             return RechunkFlow(events=self.is_stream, length=length)
@@ -77,9 +71,9 @@ class AnswerHead:
 
     def for_client(self, request_id: bytes, length: int | None, *, http10: bool, keep_alive: bool) -> bytes:
         """The head of the client's answer."""
-        if self._framing is Framing.LENGTH and not self.is_stream and length is not None:
+        if self.framing is Framing.LENGTH and not self.is_stream and length is not None:
             framing = b"content-length: %d\r\n" % length
-        elif self._framing is Framing.NO_BODY or http10:
+        elif self.framing is Framing.NO_BODY or http10:
             framing = b""
         else:
             framing = b"transfer-encoding: chunked\r\n"
@@ -87,7 +81,7 @@ class AnswerHead:
         return b"%b%bx-request-id: %b\r\n%b\r\n" % (self._start, framing, request_id, close)
 
 
-_known: dict[bytes, AnswerHead] = {}
+_known: dict[Key, AnswerHead] = {}
 """Heads already read, without the digits of their length. An engine's heads differ in that and in the
 second of their date, so most are found here, at a third of the cost of reading them."""
 KNOWN_MAX = 256
@@ -100,13 +94,12 @@ def read_head(raw: bytes) -> tuple[AnswerHead, int | None]:
     Raises:
         Malformed: it is no HTTP/1 head, or says two things about its length.
     """
-    digits = LENGTH_FIELD.search(raw)
-    key = raw if digits is None else raw[: digits.start(1)] + raw[digits.end(1) :]
+    key, length = apart(raw)
     head = _known.get(key)
     if head is not None:
-        return head, None if digits is None else int(digits[1])
+        return head, length if head.framing is Framing.LENGTH else None
     head, length = _parse(raw)
-    if len(key) <= KNOWN_BYTES_MAX:
+    if len(raw) <= KNOWN_BYTES_MAX:
         if len(_known) >= KNOWN_MAX:
             _known.clear()
         _known[key] = head
@@ -122,8 +115,8 @@ def _parse(raw: bytes) -> tuple[AnswerHead, int | None]:
     known: dict[bytes, bytes] = {}
     for name, value in READ.findall(raw):
         low = name.lower()
-        if low == b"content-length" and low in known:
-            message = "the body's length is given twice"
+        if low in known and low in (b"content-length", b"transfer-encoding"):
+            message = "how the body comes is said twice"
             raise Malformed(message)
         known[low] = value.rstrip()
     media_type = known.get(b"content-type", b"").lower()

@@ -20,7 +20,8 @@ from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal, invalid, refusal_answer, too_large, unauthorised
-from tidegate.gateway.gate import LENGTH_FIELD, Head, read_head
+from tidegate.gateway.gate import BODILESS, Head, read_head
+from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
@@ -57,7 +58,7 @@ class FrontDesk:
         self.stopping = False
         self.clients: set[ClientConnection] = set()
         self._keys = Keys(settings.keys)
-        self._tickets: dict[bytes, Ticket] = {}
+        self._tickets: dict[Key, Ticket] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
         self._porter = porter
@@ -96,14 +97,13 @@ class FrontDesk:
 
     def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
         """Judge a head, or remember how it was judged."""
-        digits = LENGTH_FIELD.search(raw)
-        key = raw if digits is None else raw[: digits.start(1)] + raw[digits.end(1) :]
+        key, length = apart(raw)
         ticket = self._tickets.get(key)
         if ticket is None:
             ticket = self._judge_anew(raw, key)
             length = ticket.head.length
-        else:
-            length = ticket.head.length if digits is None else int(digits[1])
+        elif length is None:
+            length = ticket.head.length
         limit = self.settings.max_body_bytes
         if length is not None and length > limit and ticket.refusal is None:
             refused = Ticket(ticket.head)
@@ -111,7 +111,7 @@ class FrontDesk:
             return refused, length
         return ticket, length
 
-    def _judge_anew(self, raw: bytes, key: bytes) -> Ticket:
+    def _judge_anew(self, raw: bytes, key: Key) -> Ticket:
         settings = self.settings
         head = read_head(raw, max_bytes=settings.max_header_bytes, max_fields=settings.max_header_fields)
         ticket = Ticket(head)
@@ -120,11 +120,19 @@ class FrontDesk:
         except Refusal as refusal:
             ticket.refusal = refusal
             return ticket
-        if len(key) <= TICKET_BYTES_MAX and head.fields.keys().isdisjoint(UNIQUE):
+        if self._is_memorable(raw, key, head):
             if len(self._tickets) >= TICKETS_MAX:
                 self._tickets.clear()
             self._tickets[key] = ticket
         return ticket
+
+    def _is_memorable(self, raw: bytes, key: Key, head: Head) -> bool:
+        """Whether every head with this key would be judged alike, and more of them may come."""
+        if not isinstance(key, bytes) and head.method in BODILESS:
+            return False  # There a length of 0 is the only good one.
+        # Digits count as bytes of the head: one with more of them could be too large.
+        longest = min(TICKET_BYTES_MAX, self.settings.max_header_bytes - LENGTH_DIGITS_MAX)
+        return len(raw) <= longest and head.fields.keys().isdisjoint(UNIQUE)
 
     def _check(self, ticket: Ticket, head: Head) -> None:
         """What the head alone rules out: path, method, key, media type, time limit."""

@@ -7,19 +7,13 @@ prompts, keys and fragments of JSON that could not be read stay out of it.
 from __future__ import annotations
 
 import math
-from http import HTTPStatus
 
 import msgspec
 
 from tidegate.core.outcomes import MEANING, Outcome
+from tidegate.gateway.heads import STATUS_LINES
 
 CRLF = b"\r\n"
-
-STATUS_LINE = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
-    for status in HTTPStatus
-    if status.value >= 200
-}
 
 
 class Refusal(Exception):
@@ -110,7 +104,7 @@ def error_answer(
     if retry_after_s is None and status in (429, 503):
         retry_after_s = 1.0
     lines = [
-        STATUS_LINE[status],
+        STATUS_LINES[status],
         b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body),
         b"x-request-id: %b\r\n" % request_id if request_id else b"",
     ]

@@ -84,6 +84,11 @@ def chunk(payload: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(payload), payload) if payload else b""
 
 
+def last_event_end(plain: bytes) -> int:
+    """Up to where these bytes are whole events."""
+    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)
+
+
 class ChunkFlow:
     """A body that comes in chunks."""
 
@@ -211,7 +216,7 @@ class RechunkFlow:
             data, self._held = self._held + data, b""
             return chunk(data)
         data = self._held + data
-        good = max(data.rfind(end) + len(end) if end in data else 0 for end in EVENT_ENDS)
+        good = last_event_end(data)
         self._held = data[good:]
         if len(self._held) > HELD_MAX:
             message = "an event does not come to its end"

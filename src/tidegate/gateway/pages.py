@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from tidegate.gateway import routes
-from tidegate.gateway.errors import STATUS_LINE
 from tidegate.gateway.gate import Head
+from tidegate.gateway.heads import STATUS_LINES
 from tidegate.gateway.routes import Page
 
 JSON = b"content-type: application/json\r\n"
@@ -34,7 +34,7 @@ class Pages:
             fields += b"x-request-id: %b\r\n" % head.request_id
         if not keep_alive:
             fields += b"connection: close\r\n"
-        return b"%b%b\r\n%b" % (STATUS_LINE[status], fields, b"" if head.method == "HEAD" else body)
+        return b"%b%b\r\n%b" % (STATUS_LINES[status], fields, b"" if head.method == "HEAD" else body)
 
     def _content(self, head: Head, page: Page | None, *, stopping: bool) -> tuple[int, bytes, bytes]:
         """Status, fields and body."""

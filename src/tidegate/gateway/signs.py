@@ -10,7 +10,6 @@ import re
 
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
-from tidegate.gateway.framing import EVENT_ENDS
 
 ERROR_HINT = b"error"
 """Only events with this in them are searched for the following; it costs a tenth of that."""
@@ -47,11 +46,6 @@ def abort_in(events: bytes, manners: Manners) -> bytes | None:
     if match is None or CLIENTS_FAULT.search(match[0]) is not None:
         return None
     return match[0][1:]
-
-
-def last_event_end(plain: bytes) -> int:
-    """Up to where these bytes are whole events."""
-    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)
 
 
 def is_whole_json(document: bytes) -> bool:

@@ -19,8 +19,8 @@ from tidegate.core.events import Failure
 from tidegate.core.types import Route
 from tidegate.gateway.answer import HEAD_MAX, AnswerHead, read_head
 from tidegate.gateway.call import Attendant, Call
-from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk
-from tidegate.gateway.signs import abort_in, failure_of, is_whole_json, last_event_end
+from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk, last_event_end
+from tidegate.gateway.signs import abort_in, failure_of, is_whole_json
 from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
 
 JSON_HELD_MAX = 1024 * 1024

@@ -57,6 +57,8 @@ def test_two_lengths_are_refused_however_often_they_come():
             read_head(head(f"Content-Length: {first}", "Content-Length: 5"))
         with pytest.raises(Malformed):
             read_head(head("Content-Length: ", f"Content-Length: {first}"))
+        with pytest.raises(Malformed):
+            read_head(head("Content-Length: "))
 
 
 @pytest.mark.parametrize(
@@ -92,6 +94,7 @@ def test_some_statuses_have_no_body_whatever_they_say(status):
         b"HTTP/1.1 200 OK\nA: b\n\r\n\r\n",
         head("A: b", " folded"),
         head("Transfer-Encoding: gzip"),
+        head("Transfer-Encoding: gzip", "Transfer-Encoding: chunked"),
         head("Transfer-Encoding: chunked", "Content-Length: 1"),
         head("Content-Length: -1"),
         head("Content-Length: 1x"),

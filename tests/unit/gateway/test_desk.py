@@ -60,3 +60,11 @@ def test_refusals_and_heads_with_ids_are_not_remembered_and_the_rest_is_bounded(
     for number in range(3 * TICKETS_MAX):
         front.judge(head("Authorization: Bearer k", f"User-Agent: {number}"))
     assert len(front._tickets) <= TICKETS_MAX
+
+
+@pytest.mark.parametrize("length", ["", " ", "\0", "@"])
+def test_a_head_without_digits_in_its_length_is_refused_also_when_the_rest_is_known(length):
+    front = desk()
+    front.judge(head(length=5))
+    with pytest.raises(Refusal):
+        front.judge(head(length=length))

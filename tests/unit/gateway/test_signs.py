@@ -2,8 +2,9 @@ import pytest
 
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
+from tidegate.gateway.framing import last_event_end
 from tidegate.gateway.routes import DONE, RESPONSE_DONE
-from tidegate.gateway.signs import abort_in, failure_of, last_event_end
+from tidegate.gateway.signs import abort_in, failure_of
 from tidegate.gateway.usage import Usage, usage_in
 
 MANNERS = Manners(abort_marks=(b'"finish_reason":"abort"',))
