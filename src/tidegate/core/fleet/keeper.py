@@ -16,11 +16,12 @@ from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replacing import FailureBook
 from tidegate.core.fleet.replicas import Replica, Replicas
 from tidegate.core.fleet.view import Failure
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import ModelId
+from tidegate.core.types import DemandReport, ModelId
 
 FAILURES_KEPT = 50
 """How many failures of the whole fleet can be looked at; each model's last one is always kept."""
@@ -37,6 +38,9 @@ class Keeper:
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self.last_failure: dict[ModelId, Failure] = {}
         self._demand = demand
+        self._failing = FailureBook()
+        self._replaced_s: dict[ModelId, float] = {}
+        """When a replica of the model was last replaced."""
         self._plans: Mapping[ModelId, Plan] = {}
 
     def __repr__(self) -> str:
@@ -91,7 +95,13 @@ class Keeper:
             self._note_failure(replica, before, event.detail or event.seen.value, now_s)
         if event.seen is Seen.GAVE_UP:
             return [self._stop(replica, "its backend gave up on its start", now_s)]
+        if event.seen is Seen.UNRESPONSIVE:
+            return [self._stop(replica, f"it is unresponsive: {event.detail or 'no answer'}", now_s)]
         return []
+
+    def hear(self, report: DemandReport, now_s: float) -> None:
+        """A gateway's report: what failed where."""
+        self._failing.hear(report, now_s)
 
     def hear_engine(self, event: EngineReported) -> None:
         """An engine's own figures, for the admin page. The gateways' ledgers are what decides."""
@@ -102,7 +112,7 @@ class Keeper:
     def note_published(self, version: int) -> None:
         """The table of this version is the first that shows what has begun to drain."""
         for replica in self.replicas:
-            if replica.can_be_kept and replica.drain_version is None:
+            if replica.is_emptying and replica.drain_version is None:
                 replica.drain_version = version
 
     def begin_drains_anew(self) -> None:
@@ -165,6 +175,39 @@ class Keeper:
         plan = self._plans.get(replica.model)
         if plan is not None:
             plan.gate.forgive()
+
+    # ---- what others say of a replica ----
+
+    def replace_failing(self, by_model: Mapping[ModelId, Sequence[Replica]], now_s: float) -> None:
+        """Begin to drain a replica at which request after request fails; see ``replacing`` for when not.
+
+        Each plan gets a remark: what was done, or why nothing was.
+        """
+        for model, plan in self._plans.items():
+            plan.remark = ""
+            serving = [r for r in by_model.get(model, []) if r.state is State.SERVING]
+            verdict = self._failing.verdict(serving, plan.spec.restarts.replace_after_failures, now_s)
+            if verdict is None:
+                continue
+            replica = verdict.replica
+            if replica is None:
+                plan.remark = verdict.because
+            elif not self._is_replacing(plan, by_model[model], now_s):
+                self._drain([replica], verdict.because, now_s)
+                self._note_replaced(replica, now_s)
+                self._note_failure(replica, State.SERVING, verdict.because, now_s)
+                plan.remark = f"{replica.replica_id} is replaced: {verdict.because}"
+
+    def _is_replacing(self, plan: Plan, replicas: Sequence[Replica], now_s: float) -> bool:
+        """One is on its way out or the one for it on its way up, or its start fails: no other follows yet."""
+        if plan.gate.block(now_s) is not None or any(r.is_replaced and not r.is_gone for r in replicas):
+            return True
+        since_s = self._replaced_s.get(plan.model)
+        return since_s is not None and any(r.is_coming_up and r.launched_s >= since_s for r in replicas)
+
+    def _note_replaced(self, replica: Replica, now_s: float) -> None:
+        replica.is_replaced = True
+        self._replaced_s[replica.model] = now_s
 
     # ---- the difference between wanted and there ----
 
@@ -249,4 +292,4 @@ class Keeper:
             return replica.launched_s + self.spec_of(replica).start_deadline_s
         if replica.stopped_s is not None and not replica.is_gone:
             return replica.stopped_s + drain.STOP_AGAIN_S
-        return replica.drain_due_s if replica.can_be_kept else None
+        return replica.drain_due_s if replica.is_emptying else None

@@ -34,10 +34,12 @@ class Plan:
         self.gate = StartGate(spec.restarts)
         self.autoscaler = Autoscaler(spec.scaling, now_s)
         self.desired = 0
+        self.remark = ""
+        """What there is to say of its replicas in this turn, beside their number."""
         self._before = 0
         self._basis: _Basis | None = None
-        self._said: tuple[int, str | None, int] | None = None
-        """Number, holder and what was asked for, of the decision told last."""
+        self._said: tuple[int, str | None, int, str] | None = None
+        """Number, holder, what was asked for and remark, of the decision told last."""
 
     def __repr__(self) -> str:
         return f"<Plan {self.model} desired={self.desired} failures={self.gate.failures}>"
@@ -80,14 +82,14 @@ class Plan:
         self, demand: Demand, proposal: Proposal, grant: Grant, replicas: list[Replica]
     ) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
-        changed number, or one held back in another way than was told last."""
+        changed number, one held back in another way than was told last, or a remark."""
         live = len([replica for replica in replicas if replica.is_live])
         serving = len([replica for replica in replicas if replica.state is State.SERVING])
         self._basis = _Basis(demand, proposal, grant, live, serving)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
-        saying = (self.desired, held_by, proposal.asked if held_by else -1)
-        is_news = held_by is not None and saying != self._said
+        saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark)
+        is_news = (held_by is not None or bool(self.remark)) and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
@@ -121,16 +123,19 @@ class Plan:
         return self._basis.proposal.due_at_s if self._basis else None
 
     def _because(self, basis: _Basis) -> str:
-        why = basis.proposal.because
+        why = [basis.proposal.because]
         match basis.grant.held_by:
             case None:
-                return why
+                pass
             case "min_replicas":
-                return f"{why}; min_replicas keeps {self.desired}"
+                why.append(f"min_replicas keeps {self.desired}")
             case "max_replicas":
-                return f"{why}; max_replicas allows {self.desired}"
+                why.append(f"max_replicas allows {self.desired}")
             case cap:
-                return f"{why}; {cap} leaves {self.desired}"
+                why.append(f"{cap} leaves {self.desired}")
+        if self.remark:
+            why.append(self.remark)
+        return "; ".join(why)
 
     def _prediction(self, replicas: int, demand: Demand) -> Prediction:
         slots = replicas * self.spec.slots
