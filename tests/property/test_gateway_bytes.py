@@ -19,7 +19,7 @@ from tidegate.gateway.framing import ChunkFlow, Malformed, RechunkFlow, chunk, d
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import RELAYS
 from tidegate.gateway.upstream import UpstreamConnection
-from tidegate.gateway.visit import Ticket
+from tidegate.gateway.visit import Verdict
 
 CHAT = RELAYS["/v1/chat/completions"]
 
@@ -67,11 +67,11 @@ class Desk:
 
     def judge(self, raw):
         head = gate.read_head(raw, max_bytes=16 * 1024, max_fields=100)
-        return Ticket(head), head.length
+        return Verdict(head), head.length
 
-    def take(self, client, ticket, body):
-        self.taken.append((ticket.head.method, ticket.head.path, body))
-        client.answer(b".", keep_alive=ticket.head.keep_alive)
+    def take(self, client, verdict, body):
+        self.taken.append((verdict.head.method, verdict.head.path, body))
+        client.answer(b".", keep_alive=verdict.head.keep_alive)
 
     def refused(self, refusal):
         self.refusals.append(refusal.status)

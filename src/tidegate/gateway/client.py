@@ -17,7 +17,7 @@ from tidegate.gateway import gate
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal, refusal_answer
 from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
-from tidegate.gateway.visit import Desk, Ticket
+from tidegate.gateway.visit import Desk, Verdict
 
 AHEAD_MAX = 64 * 1024
 """Bytes of requests sent before the current one is answered."""
@@ -40,7 +40,6 @@ class ClientConnection(asyncio.Protocol):
     """The server's side of one connection."""
 
     __slots__ = (
-        "_ahead",
         "_body",
         "_buffer",
         "_deaf",
@@ -49,8 +48,8 @@ class ClientConnection(asyncio.Protocol):
         "_pumping",
         "_requests",
         "_since_s",
-        "_ticket",
         "_transport",
+        "_verdict",
         "call",
         "stage",
         "write",
@@ -66,7 +65,7 @@ class ClientConnection(asyncio.Protocol):
         self._since_s = monotonic()
         """When this stage began; for a head, when its first byte came."""
         self._buffer = b""
-        self._ticket: Ticket | None = None
+        self._verdict: Verdict | None = None
         self._body: Body | None = None
         self._pumping = False
         self._deaf = False
@@ -112,7 +111,8 @@ class ClientConnection(asyncio.Protocol):
                 self._deaf = True
                 self._buffer = b""
         if self._paused_since_s is not None and len(self._buffer) > AHEAD_MAX:
-            self.abort()  # It sends without reading what it asked for.
+            self._desk.cut_off("slow_reader")  # It sends without reading what it asked for.
+            self.abort()
 
     def eof_received(self) -> bool:
         # A client that has shut down its sending side is taken for gone: OpenAI's clients and curl do
@@ -167,7 +167,7 @@ class ClientConnection(asyncio.Protocol):
         self.call = None
         self._since_s = monotonic()
         self._buffer = b""
-        self._ticket = self._body = None
+        self._verdict = self._body = None
         if not self._transport.is_closing():
             self._transport.write_eof()
 
@@ -187,7 +187,7 @@ class ClientConnection(asyncio.Protocol):
         settings = self._desk.settings
         waited_s = now_s - self._since_s
         if self._paused_since_s is not None and now_s - self._paused_since_s > settings.slow_reader_timeout_s:
-            self._desk.refused(Refusal(408, "the answer was not read", reason="slow_reader"))
+            self._desk.cut_off("slow_reader")
             self.abort()
         elif self.stage is Stage.LINGERING:
             if waited_s > LINGER_S and self._paused_since_s is None:
@@ -233,24 +233,26 @@ class ClientConnection(asyncio.Protocol):
         if end < 4:
             gate.check_partial(buffer, settings.max_header_bytes)
             return False
-        ticket, length = self._desk.judge(buffer[:end])
+        verdict, length = self._desk.judge(buffer[:end])
         self._requests += 1
-        if ticket.refusal is not None:
+        if verdict.refusal is not None:
             self._buffer = buffer[end:]
-            self._refuse_head(ticket.head, ticket.refusal, keep_alive=ticket.head.keep_alive and length == 0)
+            self._refuse_head(
+                verdict.head, verdict.refusal, keep_alive=verdict.head.keep_alive and length == 0
+            )
             return True
         if length is not None and len(buffer) - end >= length:
             # The whole request came at once, as nearly all do.
             self._buffer = buffer[end + length :]
             self.stage = Stage.WAITING
-            self._desk.take(self, ticket, buffer[end : end + length])
+            self._desk.take(self, verdict, buffer[end : end + length])
             return True
         self._buffer = buffer[end:]
-        self._ticket = ticket
+        self._verdict = verdict
         self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
         self.stage = Stage.BODY
         self._since_s = monotonic()
-        if ticket.head.expects is not None and not self._buffer:
+        if verdict.head.expects is not None and not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
@@ -264,20 +266,20 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_body(self) -> None:
         """Take body bytes from the buffer, and hand the request over when it is whole."""
-        body, ticket = self._body, self._ticket
+        body, verdict = self._body, self._verdict
         assert body is not None
-        assert ticket is not None
+        assert verdict is not None
         self._buffer = body.feed(self._buffer)
         if not body.done:
             return
-        self._ticket = self._body = None
+        self._verdict = self._body = None
         self.stage = Stage.WAITING
-        self._desk.take(self, ticket, body.whole())
+        self._desk.take(self, verdict, body.whole())
 
     def _refuse(self, refusal: Refusal) -> None:
         """Turn a request away and close: where the next would begin is not known."""
         self._desk.refused(refusal)
-        request_id = b"" if self._ticket is None else self._ticket.head.request_id or b""
+        request_id = b"" if self._verdict is None else self._verdict.head.request_id or b""
         if not self._transport.is_closing() and self.stage is not Stage.LINGERING:
             self._transport.write(refusal_answer(refusal, request_id=request_id, keep_alive=False))
         self.close()

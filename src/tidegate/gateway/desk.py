@@ -27,15 +27,15 @@ from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
 from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
-from tidegate.gateway.visit import Ticket
+from tidegate.gateway.visit import Verdict
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
-TICKETS_MAX = 512
-TICKET_BYTES_MAX = 2048
+VERDICTS_MAX = 512
+VERDICT_BYTES_MAX = 2048
 UNIQUE = frozenset({b"x-request-id", b"traceparent", b"tracestate"})
 """What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
@@ -58,7 +58,7 @@ class FrontDesk:
         self.stopping = False
         self.clients: set[ClientConnection] = set()
         self._keys = Keys(settings.keys)
-        self._tickets: dict[Key, Ticket] = {}
+        self._verdicts: dict[Key, Verdict] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
         self._porter = porter
@@ -76,7 +76,7 @@ class FrontDesk:
         """New limits and keys, for what is judged from here on."""
         self.settings = settings
         self._keys = Keys(settings.keys)
-        self._tickets.clear()
+        self._verdicts.clear()
 
     # ---- what connections ask of the desk ----
 
@@ -95,65 +95,68 @@ class FrontDesk:
     def refused(self, refusal: Refusal) -> None:
         self._meters.refused(refusal.outcome, refusal.reason)
 
-    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+    def cut_off(self, reason: str) -> None:
+        self._meters.cut_off(reason)
+
+    def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
         """Judge a head, or remember how it was judged."""
         key, length = apart(raw)
-        ticket = self._tickets.get(key)
-        if ticket is None:
-            ticket = self._judge_anew(raw, key)
-            length = ticket.head.length
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._judge_anew(raw, key)
+            length = verdict.head.length
         elif length is None:
-            length = ticket.head.length
+            length = verdict.head.length
         limit = self.settings.max_body_bytes
-        if length is not None and length > limit and ticket.refusal is None:
-            refused = Ticket(ticket.head)
+        if length is not None and length > limit and verdict.refusal is None:
+            refused = Verdict(verdict.head)
             refused.refusal = too_large(limit)
             return refused, length
-        return ticket, length
+        return verdict, length
 
-    def _judge_anew(self, raw: bytes, key: Key) -> Ticket:
+    def _judge_anew(self, raw: bytes, key: Key) -> Verdict:
         settings = self.settings
         head = read_head(raw, max_bytes=settings.max_header_bytes, max_fields=settings.max_header_fields)
-        ticket = Ticket(head)
+        verdict = Verdict(head)
         try:
-            self._check(ticket, head)
+            self._check(verdict, head)
         except Refusal as refusal:
-            ticket.refusal = refusal
-            return ticket
+            verdict.refusal = refusal
+            return verdict
         if self._is_memorable(raw, key, head):
-            if len(self._tickets) >= TICKETS_MAX:
-                self._tickets.clear()
-            self._tickets[key] = ticket
-        return ticket
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict
+        return verdict
 
     def _is_memorable(self, raw: bytes, key: Key, head: Head) -> bool:
         """Whether every head with this key would be judged alike, and more of them may come."""
         if not isinstance(key, bytes) and head.method in BODILESS:
             return False  # There a length of 0 is the only good one.
         # Digits count as bytes of the head: one with more of them could be too large.
-        longest = min(TICKET_BYTES_MAX, self.settings.max_header_bytes - LENGTH_DIGITS_MAX)
+        longest = min(VERDICT_BYTES_MAX, self.settings.max_header_bytes - LENGTH_DIGITS_MAX)
         return len(raw) <= longest and head.fields.keys().isdisjoint(UNIQUE)
 
-    def _check(self, ticket: Ticket, head: Head) -> None:
+    def _check(self, verdict: Verdict, head: Head) -> None:
         """What the head alone rules out: path, method, key, media type, time limit."""
-        found = ticket.found = routes.find(head.method, head.path)
+        found = verdict.found = routes.find(head.method, head.path)
         owner = self._keys.client(head.fields.get(b"authorization"))
         if owner is None:
             if found is not None and found not in OPEN_PAGES:
                 raise unauthorised()
             owner = ANYBODY
-        ticket.owner = owner
+        verdict.owner = owner
         if isinstance(found, Relay):
             _check_media(head, found)
-            ticket.timeout_s = self._timeout_s(head)
-            ticket.forward = _forward(head, found)
+            verdict.timeout_s = self._timeout_s(head)
+            verdict.forward = _forward(head, found)
 
-    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
+    def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """Answer a whole request, or enter it."""
-        head, found = ticket.head, ticket.found
+        head, found = verdict.head, verdict.found
         if isinstance(found, Relay):
             try:
-                self._enter(client, ticket, found, body)
+                self._enter(client, verdict, found, body)
             except Refusal as refusal:
                 self.refused(refusal)
                 keep_alive = head.keep_alive and client.may_keep_alive
@@ -166,8 +169,8 @@ class FrontDesk:
 
     # ---- requests for engines ----
 
-    def _enter(self, client: ClientConnection, ticket: Ticket, relay: Relay, body: bytes) -> None:
-        head, owner = ticket.head, ticket.owner
+    def _enter(self, client: ClientConnection, verdict: Verdict, relay: Relay, body: bytes) -> None:
+        head, owner = verdict.head, verdict.owner
         asked = _read(head, relay, body)
         request_id, echo = self._ids(head)
         model = ModelId(asked.model)
@@ -178,7 +181,7 @@ class FrontDesk:
             relay,
             model,
             body,
-            ticket.forward,
+            verdict.forward,
             streams=bool(asked.stream),
             http10=head.http10,
             keep_alive=head.keep_alive,
@@ -192,7 +195,7 @@ class FrontDesk:
                 len(body) // BYTES_PER_TOKEN + 1,
                 asked.output_tokens_limit,
                 len(body),
-                self._now_s() + ticket.timeout_s,
+                self._now_s() + verdict.timeout_s,
                 owner.flow,
                 owner.priority,
             ),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tidegate.gateway.client import ClientConnection
 
 
-class Ticket:
+class Verdict:
     """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
 
     __slots__ = ("forward", "found", "head", "owner", "refusal", "timeout_s")
@@ -45,15 +45,18 @@ class Desk(Protocol):
     def gone(self, call: Call) -> None:
         """The client of this call has gone."""
 
-    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+    def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
         """Judge a request by its head; the second value is its body's length, None when in chunks.
 
         Raises:
             Refusal: it is no head at all, and where the next one begins is not known.
         """
 
-    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
+    def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """A whole request. Answered at once, or attached to the client as its call."""
 
     def refused(self, refusal: Refusal) -> None:
         """A request was turned away; count it."""
+
+    def cut_off(self, reason: str) -> None:
+        """A client is cut off that waits for no answer to a request, or has one counted elsewhere."""
