@@ -139,12 +139,24 @@ async def test_leaving_after_the_end_mark_is_no_departure():
 
 
 async def test_hundreds_of_clients_leaving_at_any_moment_leave_nothing_behind():
+    at_work = 0
+
     async def script(asked):
+        nonlocal at_work
+        at_work += 1
+        try:
+            await answer(asked)
+        finally:
+            at_work -= 1
+
+    async def answer(asked):
         await asyncio.sleep(dice.random() * 0.01)
         await asked.send(STREAM_HEAD)
         for _ in range(dice.randrange(4)):
             await asked.send(chunk(event("x")))
             await asyncio.sleep(dice.random() * 0.01)
+        if dice.randrange(4) == 0:
+            await asyncio.Event().wait()  # Only its client's departure ends this one.
         await asked.send(chunk(DONE) + b"0\r\n\r\n")
 
     async def come_and_go():
@@ -163,7 +175,10 @@ async def test_hundreds_of_clients_leaving_at_any_moment_leave_nothing_behind():
         assert w.at_rest()
         assert set(w.outcomes()) <= {"completed", "client_gone"}
         await wait_until(lambda: w.gateway.open_connections == 0)
-        await wait_until(lambda: all(a.gone.is_set() or True for e in engines for a in e.asked))
+        assert any(asked.gone.is_set() for engine in engines for asked in engine.asked)
+        await wait_until(lambda: at_work == 0)
+        # What is still open rests, and would serve the next request.
+        await wait_until(lambda: sum(engine.open for engine in engines) == w.gateway._porter.pool.resting)
 
 
 # ---- slow readers ----
@@ -188,9 +203,39 @@ async def test_a_slow_reader_holds_back_its_engine_and_is_cut():
         await client.send(post(chat(stream=True)))
         await wait_until(lambda: w.outcomes() == ["client_gone"])
         assert w.meters.refusals("slow_reader") == 1
+        # One request, one ending: why the client was cut off is told beside it.
+        assert {name: count for name, count in w.meters.outcomes().items() if count} == {"client_gone": 1}
         # Bounded by our buffer and the kernel's on both hops (6 MB each at most), not by the engine's will.
         assert sent < 30_000_000
         await wait_until(lambda: engine.open == 0)
+
+
+async def test_a_reader_that_never_fetches_the_end_of_a_whole_answer_is_cut_and_its_request_counted_once():
+    async def script(asked):
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 30000000\r\n\r\n"
+        await asked.send(head + b"x" * 30_000_000)
+
+    settings = GatewaySettings(slow_reader_bytes=64 * 1024 * 1024, slow_reader_timeout_s=0.2)
+    async with world(Engine(script), settings=settings) as w:
+        client = await w.connect()
+        await client.send(post(b'{"model":"m","input":"x"}', "/v1/audio/speech"))
+        await wait_until(lambda: w.outcomes() == ["completed"])
+        next(iter(w.gateway._desk.clients)).pause_writing()  # As at a lower bound.
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert w.meters.refusals("slow_reader") == 1
+        assert {name: count for name, count in w.meters.outcomes().items() if count} == {"completed": 1}
+
+
+async def test_who_sends_on_without_reading_is_cut_off_and_counted_as_a_reader():
+    settings = GatewaySettings(slow_reader_bytes=1024, slow_reader_timeout_s=50)
+    async with world(settings=settings) as w:
+        client = await w.connect()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await client.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert w.meters.refusals("slow_reader") == 1
+        assert not any(w.meters.outcomes().values())
 
 
 async def test_a_reader_that_catches_up_gets_everything():
