@@ -193,8 +193,7 @@ class Keeper:
             if replica is None:
                 plan.remark = verdict.because
             elif not self._is_replacing(plan, by_model[model], now_s):
-                self._drain([replica], verdict.because, now_s)
-                self._note_replaced(replica, now_s)
+                self._replace([replica], verdict.because, now_s)
                 self._note_failure(replica, State.SERVING, verdict.because, now_s)
                 plan.remark = f"{replica.replica_id} is replaced: {verdict.because}"
 
@@ -220,6 +219,9 @@ class Keeper:
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
             live = [replica for replica in replicas if replica.is_live]
+            if plan.desired and any(plan.is_outdated(replica) for replica in live):
+                effects += self._renew(plan, replicas, launching, now_s)
+                continue
             missing = plan.desired - len(live)
             if missing < 0:
                 chosen = drain.victims(live, -missing, self._demand)
@@ -227,11 +229,52 @@ class Keeper:
                 effects += self._drain(chosen, why, now_s)
                 continue
             if missing:
-                kept = drain.kept_first(replicas)[:missing]
+                kept = drain.kept_first([r for r in replicas if not plan.is_outdated(r)])[:missing]
                 for replica in kept:
                     self._keep(replica, now_s)
                 coming_up = sum(r.is_coming_up for r in live)
                 effects += self._launch(plan, missing - len(kept), coming_up, launching, now_s)
+        return effects
+
+    def _renew(
+        self, plan: Plan, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """One step from replicas that were started under former settings to those of today.
+
+        1. Old ones that serve stay until as many new ones serve; old ones on their way up go at once.
+        2. New ones are launched one at a time, or as many as are missing.
+        3. Where there is no room for one beside, an old one goes first, once nothing of its kind is on its
+           way out or up and starts do not fail. What serves is worth more than what may never start.
+        """
+        live = [replica for replica in replicas if replica.is_live]
+        new = [replica for replica in live if not plan.is_outdated(replica)]
+        old = [replica for replica in live if plan.is_outdated(replica)]
+        unready = [replica for replica in old if replica.state is not State.SERVING]
+        stay = max(0, plan.desired - sum(replica.state is State.SERVING for replica in new))
+        effects = self._replace(unready, "its settings have changed", now_s)  # 1
+        old = [replica for replica in old if replica.is_live]
+        surplus = drain.victims(old, max(0, len(old) - stay), self._demand)
+        effects += self._replace(surplus, "its settings have changed; a new one serves in its place", now_s)
+        excess = drain.victims(new, max(0, len(new) - plan.desired), self._demand)
+        effects += self._drain(excess, f"{plan.desired} wanted: {self._because(plan)}", now_s)
+        old = [replica for replica in old if replica.is_live]
+        coming_up = sum(replica.is_coming_up for replica in new if replica.is_live)
+        missing = plan.desired - len(new) - len(old)
+        if missing <= 0 and (not old or len(new) >= plan.desired or coming_up):
+            return effects
+        if missing > 0 or launching.has_room_beside(plan):
+            return effects + self._launch(plan, max(1, missing), coming_up, launching, now_s)  # 2
+        if not self._is_replacing(plan, replicas, now_s):
+            first = drain.victims(old, 1, self._demand)
+            why = "its settings have changed, and there is no room for a new one beside it"
+            effects += self._replace(first, why, now_s)  # 3
+        return effects
+
+    def _replace(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
+        chosen = list(replicas)
+        effects = self._drain(chosen, because, now_s)
+        for replica in chosen:
+            self._note_replaced(replica, now_s)
         return effects
 
     def _keep(self, replica: Replica, now_s: float) -> None:

@@ -57,6 +57,10 @@ class Plan:
         self.gate.configure(spec.restarts)
         self.autoscaler.configure(spec.scaling, now_s)
 
+    def is_outdated(self, replica: Replica) -> bool:
+        """It was started in another way than one would be now."""
+        return replica.spec is not self.spec and replica.spec.command_hash != self.spec.command_hash
+
     def propose(self, demand: Demand, replicas: list[Replica], now_s: float) -> Proposal:
         """What this model's policy wants, before the final clamp."""
         serving = [replica for replica in replicas if replica.state is State.SERVING]

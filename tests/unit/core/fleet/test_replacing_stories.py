@@ -1,5 +1,7 @@
 """Replicas that run and are no good: they give no answer, or request after request fails there."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.core.lifecycle import Seen, State
@@ -187,3 +189,108 @@ def test_a_senseless_count_accuses_nobody(world, settings, count):
     serving(world, settings, 2)
     world.report(71, failing={"m-1": count})
     assert set(world.states().values()) == {"serving"}
+
+
+# ---- settings that processes are started with ----
+
+
+def hashed(settings, command_hash, **more):
+    return replace(settings(**{"min_replicas": 2, **FOR_EVER, **more}), command_hash=command_hash)
+
+
+def renewed(world, settings, **limits):
+    """Two serve that were started one way; at t=70 they are to be started another way."""
+    world.configure(0, {M: hashed(settings, "old")}, **limits)
+    for n in (1, 2):
+        world.ready(1, f"m-{n}", 9000 + n)
+    world.run(2, 69, in_flight=2, loads={"m-1": 1, "m-2": 2})
+    world.configure(70, {M: hashed(settings, "new")}, **limits)
+
+
+def test_replicas_started_otherwise_are_replaced_one_by_one_and_two_serve_at_every_moment(world, settings):
+    renewed(world, settings)
+    assert world.orders[-1] == (70, "launch", "m-3")
+    world.run(71, 80, in_flight=2, loads={"m-1": 1, "m-2": 2, "m-3": 0})
+    assert world.ordered("launch") == ["m-1", "m-2", "m-3"]
+    assert world.states() == {"m-1": "serving", "m-2": "serving", "m-3": "requested"}
+
+    world.ready(81, "m-3")
+    assert world.states() == {"m-1": "draining", "m-2": "serving", "m-3": "serving", "m-4": "requested"}
+    world.report(82, in_flight=2, loads={"m-1": 0, "m-2": 2, "m-3": 0, "m-4": 0})
+    assert world.orders[-1] == (82, "stop", "m-1")
+    world.exited(83, "m-1")
+    world.ready(84, "m-4")
+    assert world.states() == {"m-2": "draining", "m-3": "serving", "m-4": "serving"}
+    world.run(85, 200, in_flight=0)
+    assert world.ordered("launch") == ["m-1", "m-2", "m-3", "m-4"]
+
+
+def test_settings_of_the_brains_alone_replace_nothing(world, settings):
+    renewed(world, settings)
+    world.ready(71, "m-3")
+    world.exited(72, "m-1")
+    world.ready(73, "m-4")
+    world.exited(74, "m-2")
+    world.configure(75, {M: hashed(settings, "new", max_replicas=7, drain_deadline=3)})
+    world.run(76, 90)
+    assert world.ordered("launch") == ["m-1", "m-2", "m-3", "m-4"]
+
+
+def test_settings_that_do_not_start_leave_the_old_ones_serving(world, settings):
+    renewed(world, settings)
+    for at in range(71, 700):
+        newest = world.ordered("launch")[-1]
+        if newest in world.states():
+            world.exited(at, newest, "exited with code 1")
+        world.report(at, in_flight=2, loads={"m-1": 1, "m-2": 2})
+        world.tick(at)
+    assert world.states()["m-1"] == world.states()["m-2"] == "serving"
+    assert world.ordered("stop") == []
+    assert len(world.ordered("launch")) < 12
+
+
+def test_without_room_for_one_beside_an_old_one_goes_first(world, settings):
+    renewed(world, settings, max_replicas=2)
+    assert world.states() == {"m-1": "draining", "m-2": "serving"}
+    world.run(71, 75, in_flight=2, loads={"m-1": 0, "m-2": 2})
+    assert world.ordered("stop") == ["m-1"]
+    assert world.ordered("launch") == ["m-1", "m-2"]
+    world.exited(76, "m-1")
+    assert world.ordered("launch") == ["m-1", "m-2", "m-3"]
+    world.run(77, 90, in_flight=2, loads={"m-2": 2, "m-3": 0})
+    assert world.states() == {"m-2": "serving", "m-3": "requested"}
+    world.ready(91, "m-3")
+    assert world.states() == {"m-2": "draining", "m-3": "serving"}
+
+
+def test_gpus_that_nobody_counted_are_not_asked_for_twice(world, settings):
+    """Without ``fleet.max_gpus`` a second one might be launched in vain, again and again."""
+    world.configure(0, {M: hashed(settings, "old", min_replicas=1, gpus=1)})
+    world.ready(1, "m-1")
+    world.run(2, 69, in_flight=0)
+    world.configure(70, {M: hashed(settings, "new", min_replicas=1, gpus=1)})
+    assert world.states()["m-1"] == "draining"
+
+
+def test_what_is_no_longer_wanted_at_all_is_only_drained(world, settings):
+    renewed(world, settings)
+    world.configure(71, {M: hashed(settings, "newer", min_replicas=1, max_replicas=1)})
+    world.ready(72, "m-4")
+    assert world.ordered("stop")[0] == "m-3", "it was on its way up under settings of yesterday"
+    for n in (1, 2, 3):
+        world.exited(73, f"m-{n}")
+    world.run(74, 80)
+    assert world.states() == {"m-4": "serving"}
+    assert world.ordered("launch") == ["m-1", "m-2", "m-3", "m-4"]
+
+
+def test_an_old_one_that_drains_is_not_wanted_back(world, settings):
+    world.configure(0, {M: hashed(settings, "old", min_replicas=2)})
+    for n in (1, 2):
+        world.ready(1, f"m-{n}", 9000 + n)
+    world.run(2, 69, in_flight=2, loads={"m-1": 1, "m-2": 1})
+    world.configure(70, {M: hashed(settings, "old", min_replicas=1, max_replicas=1)})
+    assert world.states()["m-2"] == "draining"
+    world.configure(71, {M: hashed(settings, "new", min_replicas=2)})
+    assert world.states()["m-2"] == "draining"
+    assert world.ordered("launch")[-1] == "m-3"
