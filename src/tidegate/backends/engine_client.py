@@ -20,7 +20,8 @@ from tidegate.core.types import Address
 _FIRST_TIMEOUT_S = 1.0
 _LONGEST_TIMEOUT_S = 30.0
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 0.04
+"""A ready engine is noticed within it. A probe of one that loads is refused at once and costs nothing."""
 _BROKEN_FOR_S = 3.0
 """Nothing but final answers (unknown model, engine error) for so long means that waiting is in vain."""
 
