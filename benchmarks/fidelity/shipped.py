@@ -1,6 +1,6 @@
 """``python -m benchmarks.fidelity.shipped``: the costs that the product ships, fitted to all points at hand.
 
-Prints the tables of ``tidegate.engine.costs``. Judging never uses them: there each model is left out.
+Prints the numbers in ``tidegate.engine.costs``. Judging never uses them: there each model is left out.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from benchmarks.fidelity import features, points, traces
 from benchmarks.fidelity.calibration import Model
@@ -26,22 +25,6 @@ def fitted(cache: Path) -> dict[str, float]:
     return dict(zip(model.names, map(float, values), strict=True))
 
 
-def tables(values: dict[str, float]) -> dict[str, dict[str, dict[str, float]]]:
-    """By kind of group, then by group, then by parameter; three digits are more than they are worth."""
-    kinds: dict[str, dict[str, dict[str, float]]] = {}
-    for name, value in values.items():
-        parameter, group = name.rstrip(")").split(" (")
-        if group == "all":
-            kind = "everywhere"
-        elif ", " in group:
-            kind = "BY_" + ("BACKEND" if parameter == "kernels" else "PRECISION")
-        else:
-            kind = "of " + parameter
-        kinds.setdefault(kind, {}).setdefault(group, {})[parameter] = float(f"{value:.3g}")
-    return kinds
-
-
 if __name__ == "__main__":
-    console = Console(width=110)
-    for kind, groups in tables(fitted(Path("build/bench"))).items():
-        console.print(kind, groups)
+    for name, value in fitted(Path("build/bench")).items():
+        print(f"{value:10.3g}  {name}")

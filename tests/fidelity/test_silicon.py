@@ -5,9 +5,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from benchmarks.fidelity import features, judging, points, silicon, traces
+from benchmarks.fidelity import calibration, features, judging, points, shipped, silicon, traces
 from benchmarks.fidelity.calibration import Model
 from benchmarks.fidelity.waves import Waves, run
+from tidegate.engine.costs import costs
+from tidegate.engine.hardware import GPUS
+from tidegate.engine.roofline import Costs
 
 
 def test_a_lone_client_waits_for_its_own_prompt_only():
@@ -66,3 +69,25 @@ def test_nothing_measured_on_a_model_changes_what_is_predicted_for_it(needs_trac
 
     assert after[:, mine] == pytest.approx(before[:, mine])
     assert np.abs(after[:, ~mine] / before[:, ~mine] - 1).max() > 0.01
+
+
+@pytest.mark.slow  # fifteen seconds: closed loops and one fit to all points
+def test_the_shipped_costs_are_the_fitted_ones(needs_trace, tmp_path):
+    needs_trace("silicon-points")
+    values = shipped.fitted(tmp_path)
+    for engine, gpu, precision in (
+        ("vllm", "h200", "fp8"),
+        ("sglang", "b200", "fp8"),
+        ("trtllm", "gb200", "fp4"),
+    ):
+        generation = GPUS[gpu].generation
+        for name, cost in zip(Costs._fields, costs(engine, gpu, precision), strict=True):
+            column = calibration.PRIORS[name][0]
+            group = {
+                "generation": generation,
+                "backend": engine,
+                "backend, generation": f"{engine}, {generation}",
+            }
+            of = group.get(column, f"{precision}, {generation}")
+            fitted = values[f"{name} ({of})"] * values[f"of this GPU ({gpu})"]
+            assert cost == pytest.approx(fitted, rel=0.03), name
