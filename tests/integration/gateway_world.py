@@ -46,7 +46,7 @@ def chat(stream=False, **more):
 
 def post(body, path=CHAT, fields=(), length=True):
     """A request's bytes."""
-    lines = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", *fields]
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", "content-type: application/json", *fields]
     if length:
         lines.append(f"content-length: {len(body)}")
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body

@@ -6,13 +6,13 @@ would only confuse.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.config.document import Document
+from tidegate.config.hosts import is_loopback
 from tidegate.config.model_rules import Finding, address, model_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
@@ -54,16 +54,6 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
         yield Finding(("models",), None, "is missing or empty; a policy needs at least one model")
     for name, model in policy.models.items():
         yield from model_findings(name, model, policy.fleet, base)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _listening(policy: Policy) -> Iterator[Finding]:

@@ -14,8 +14,9 @@ from importlib import resources
 import msgspec
 from aiohttp import web
 
+from tidegate.config.hosts import Hosts
 from tidegate.dashboard.feed import Feed
-from tidegate.dashboard.guard import Hosts, guard, harden
+from tidegate.dashboard.guard import guard, harden
 from tidegate.dashboard.page import DecisionPage, FleetPage
 
 STOP_WITHIN_S = 2.0

@@ -11,6 +11,7 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 
+from tidegate.config.hosts import Hosts
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
@@ -19,7 +20,7 @@ from tidegate.gateway.auth import ANYBODY, Keys
 from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
-from tidegate.gateway.errors import Refusal, invalid, refusal_answer, too_large, unauthorised
+from tidegate.gateway.errors import Refusal, invalid, misdirected, refusal_answer, too_large, unauthorised
 from tidegate.gateway.gate import BODILESS, Head, read_head
 from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
 from tidegate.gateway.meters import Meters
@@ -57,6 +58,7 @@ class FrontDesk:
         self.settings = settings
         self.stopping = False
         self.clients: set[ClientConnection] = set()
+        self._hosts = Hosts(settings.host)
         self._keys = Keys(settings.keys)
         self._verdicts: dict[Key, Verdict] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
@@ -138,7 +140,10 @@ class FrontDesk:
         return len(raw) <= longest and head.fields.keys().isdisjoint(UNIQUE)
 
     def _check(self, verdict: Verdict, head: Head) -> None:
-        """What the head alone rules out: path, method, key, media type, time limit."""
+        """What the head alone rules out: host, path, method, key, media type, time limit."""
+        host = head.fields.get(b"host")
+        if host is not None and not self.settings.keys and not self._hosts.allow(host.decode()):
+            raise misdirected()
         found = verdict.found = routes.find(head.method, head.path)
         owner = self._keys.client(head.fields.get(b"authorization"))
         if owner is None:

@@ -65,6 +65,16 @@ def too_large(limit_bytes: int) -> Refusal:
     )
 
 
+def misdirected() -> Refusal:
+    """Asked for by a name that is not ours while nobody has to show a key."""
+    return Refusal(
+        421,
+        "this address is not known here by that name; without gateway.keys only loopback names are",
+        reason="unknown_host",
+        code="misdirected_request",
+    )
+
+
 def unauthorised() -> Refusal:
     """No key, or none that we know."""
     meaning = MEANING[Outcome.REJECTED_UNAUTHORISED]

@@ -16,7 +16,12 @@ def desk(**settings):
 
 
 def head(*fields, length=5):
-    lines = ["POST /v1/chat/completions HTTP/1.1", "Host: g", "Content-Type: application/json", *fields]
+    lines = [
+        "POST /v1/chat/completions HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        *fields,
+    ]
     return ("\r\n".join([*lines, f"Content-Length: {length}"]) + "\r\n\r\n").encode()
 
 
