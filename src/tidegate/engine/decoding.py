@@ -67,7 +67,8 @@ class Decoding:
         done: list[Sequence] = []
         while endings and endings[0][0] <= self.steps:
             last_step, _, sequence = heappop(endings)
-            if sequence.finish_step == last_step:  # else it left before
+            # Else it left before. One that left and was back in the very next step stands here twice.
+            if sequence.finish_step == last_step and sequence not in done:
                 done.append(sequence)
         return done
 
