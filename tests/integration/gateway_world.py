@@ -183,6 +183,9 @@ class Answer:
     whole: bool = True
     """False when the connection ended before the body did."""
 
+    was_reset: bool = False
+    """The connection ended with a word that something is missing."""
+
     @property
     def error(self):
         return json.loads(self.body)["error"]
@@ -214,9 +217,18 @@ class Client:
                 return Answer(status, fields, error.partial, head + error.partial, whole=False)
             return Answer(status, fields, body, head + body)
         if fields.get("transfer-encoding") != "chunked":
-            body = await self.reader.read()
-            return Answer(status, fields, body, head + body)
+            body, was_reset = await self._read_to_the_end()
+            return Answer(status, fields, body, head + body, whole=not was_reset, was_reset=was_reset)
         return await self._read_chunks(status, fields, head)
+
+    async def _read_to_the_end(self):
+        body = b""
+        try:
+            while data := await self.reader.read(65536):
+                body += data
+        except ConnectionResetError:
+            return body, True
+        return body, False
 
     async def _read_chunks(self, status, fields, raw):
         body = b""

@@ -25,6 +25,7 @@ class Call:
         "client",
         "connecting",
         "echo",
+        "ends_open",
         "events_began",
         "forward",
         "http10",
@@ -73,6 +74,9 @@ class Call:
         """A byte of the answer has been passed on."""
         self.events_began = False
         """The same, and it is a stream of events, to which an error event can be added."""
+
+        self.ends_open = False
+        """Only the end of the client's connection ends the answer, so a cut has to be one that it notices."""
 
     def __repr__(self) -> str:
         return f"<Call {self.request_id} {self.relay.path} began={self.began} upstream={self.upstream!r}>"

@@ -8,6 +8,8 @@ are dropped and the connection ends with the current answer.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from enum import Enum
 from time import monotonic
@@ -25,6 +27,8 @@ LINGER_S = 2.0
 """How long a connection that we close is still read from. Closed with unread bytes, the kernel sends a
 reset, which may overtake the answer that says why."""
 BODY_GRACE_S = 5.0
+RESET = struct.pack("ii", 1, 0)
+"""Linger for 0 s: what the kernel has not sent is dropped, and the peer is told that it was."""
 
 
 class Stage(Enum):
@@ -173,6 +177,8 @@ class ClientConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once; an answer that is under way is seen to be incomplete."""
+        if self.call is not None and self.call.ends_open:
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._transport.abort()
 
     @property

@@ -119,9 +119,16 @@ class ChunkFlow:
         else:
             data = self._held + data
             position = self._scanned
+        self.spans = False
+        return self._read_chunks(data, position)
+
+    def at_eof(self) -> bytes | None:
+        return None
+
+    def _read_chunks(self, data: bytes, position: int) -> bytes:
+        """Chunk by chunk from a position up to which they are known to be whole."""
         good = 0
         length = len(data)
-        self.spans = False
         while position < length:
             end = data.find(b"\r\n", position, position + SIZE_LINE_MAX)
             if end < 0:
@@ -149,9 +156,6 @@ class ChunkFlow:
             else:
                 self._loose = True
         return self._split(data, good, position)
-
-    def at_eof(self) -> bytes | None:
-        return None
 
     def _event_ends(self, data: bytes, good: int, position: int, size: int) -> bool:
         if size >= 4:
@@ -229,6 +233,26 @@ class RechunkFlow:
         self.ended = True
         data, self._held = self._held, b""
         return chunk(data)
+
+
+class OpenFlow:
+    """A body that nothing but the connection's end ends, passed on as it comes."""
+
+    __slots__ = ("ended",)
+
+    chunked = False
+    spans = False
+    surplus = False
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+    def at_eof(self) -> bytes | None:
+        self.ended = True
+        return b""
 
 
 class LengthFlow:

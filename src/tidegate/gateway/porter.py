@@ -126,6 +126,9 @@ class Porter:
             event = outcome_event(order.outcome, order.because)
             client.write(event if call.http10 else chunk(event) + LAST_CHUNK)
             client.finished(keep_alive=False)
+        elif call.ends_open:
+            client.abort()
+            client.call = None
         else:
             # No error can be written into the middle of a document; an end without its last chunk, or
             # short of its length, is one that every client notices.

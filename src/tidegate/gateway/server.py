@@ -126,8 +126,8 @@ class Gateway:
             self._timer.cancel()
         self._porter.close()
         for client in list(self._desk.clients):
-            client.call = None
             client.abort()
+            client.call = None
         if self._server is not None:
             await self._server.wait_closed()
         # The transports report their end in a turn of the loop of their own.

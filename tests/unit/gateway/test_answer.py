@@ -1,7 +1,7 @@
 import pytest
 
 from tidegate.gateway.answer import read_head
-from tidegate.gateway.framing import ChunkFlow, LengthFlow, Malformed, RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, LengthFlow, Malformed, OpenFlow, RechunkFlow
 
 
 def head(*fields, status="HTTP/1.1 200 OK"):
@@ -68,7 +68,8 @@ def test_two_lengths_are_refused_however_often_they_come():
         (["Content-Type: text/event-stream", "Transfer-Encoding: Chunked"], ChunkFlow),
         (["Content-Type: text/event-stream", "Content-Length: 9"], RechunkFlow),
         (["Content-Type: text/event-stream"], RechunkFlow),
-        ([], RechunkFlow),
+        (["Content-Type: application/json"], RechunkFlow),
+        ([], OpenFlow),
         (["Content-Length: 9"], LengthFlow),
     ],
 )
