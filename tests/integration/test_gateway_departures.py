@@ -300,6 +300,38 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch):
         assert w.meters.refusals("slow_body") == 1
 
 
+async def test_bodies_that_are_together_too_large_are_told_to_come_back():
+    settings = GatewaySettings(max_body_bytes=100_000, max_bodies_bytes=150_000)
+    body = chat(filler="x" * 90_000)
+    request = post(body)
+    async with world(settings=settings) as w:
+        senders = [await w.connect() for _ in range(2)]
+        await senders[0].send(request[:-10])
+        await wait_until(lambda: w.gateway._desk.bodies.used > 80_000)
+        await senders[1].send(request[:-10])
+        answer = await senders[1].read()
+        assert (answer.status, answer.error["code"]) == (503, "too_many_bodies")
+        assert answer.error["type"] == "service_unavailable_error"
+        assert answer.fields["retry-after"] == "1"
+        assert "x-should-retry" not in answer.fields
+        assert await senders[1].at_end()
+        assert w.meters.refusals("too_many_bodies") == 1
+        # The other one is not touched, and makes room when it is whole.
+        await senders[0].send(request[-10:])
+        assert (await senders[0].read()).status == 200
+        assert w.gateway._desk.bodies.used == 0
+        assert (await w.ask(request)).status == 200
+
+
+async def test_a_chunk_that_is_announced_and_drips_is_a_slow_body(monkeypatch):
+    monkeypatch.setattr("tidegate.gateway.client.BODY_GRACE_S", 0.1)
+    async with world(settings=GatewaySettings(min_body_bytes_per_s=100_000)) as w:
+        client = await w.connect()
+        head = post(b"", fields=["transfer-encoding: chunked"], length=False)
+        await client.send(head + b"100000\r\nx")
+        assert await closed_with(client) == 408
+
+
 async def test_connections_beyond_the_bound_are_told_and_closed():
     async with world(settings=GatewaySettings(max_connections=2)) as w:
         kept = [await w.connect(), await w.connect()]

@@ -16,6 +16,7 @@ from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.framing import ChunkFlow, Malformed, RechunkFlow, chunk, dechunk
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import RELAYS
 from tidegate.gateway.upstream import UpstreamConnection
@@ -57,6 +58,7 @@ class Desk:
 
     def __init__(self):
         self.taken = []
+        self.bodies = Budget(10_000)
         self.refusals = []
 
     def arrived(self, client):

@@ -33,6 +33,8 @@ class GatewaySettings:
     max_header_bytes: int = 16 * 1024
     max_header_fields: int = 100
     max_body_bytes: int = 10 * 1024 * 1024
+    max_bodies_bytes: int = 256 * 1024 * 1024
+    """Of all bodies that are being received, together; always enough for one of the largest."""
     header_timeout_s: float = 10.0
     """From the first byte of a request (or from connecting) to the end of its headers."""
     min_body_bytes_per_s: int = 1024

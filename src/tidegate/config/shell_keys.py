@@ -72,6 +72,11 @@ class Gateway(Section):
     max_body_bytes: Annotated[int, kinds.size("1KiB", "1GiB")] = Field(
         default=_GATEWAY.max_body_bytes, alias="max_body_size", description="Body of one request"
     )
+    max_bodies_bytes: Annotated[int, kinds.size("1KiB", "1TiB")] = Field(
+        default=_GATEWAY.max_bodies_bytes,
+        alias="max_bodies_size",
+        description="All bodies that are being received, together; never less than `max_body_size`",
+    )
     header_timeout_s: Annotated[float, kinds.duration("100ms", "10m")] = Field(
         default=_GATEWAY.header_timeout_s,
         alias="header_timeout",

@@ -17,7 +17,7 @@ from typing import cast
 
 from tidegate.gateway import gate
 from tidegate.gateway.call import Call
-from tidegate.gateway.errors import Refusal, refusal_answer
+from tidegate.gateway.errors import Refusal, refusal_answer, too_many_bodies, too_many_connections
 from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
 from tidegate.gateway.visit import Desk, Verdict
 
@@ -46,6 +46,7 @@ class ClientConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_buffer",
+        "_counted",
         "_deaf",
         "_desk",
         "_paused_since_s",
@@ -71,6 +72,8 @@ class ClientConnection(asyncio.Protocol):
         self._buffer = b""
         self._verdict: Verdict | None = None
         self._body: Body | None = None
+        self._counted = 0
+        """Of the body's bytes, those taken from the budget of all."""
         self._pumping = False
         self._deaf = False
         """More came ahead than is kept; nothing is read from this connection any more."""
@@ -87,15 +90,7 @@ class ClientConnection(asyncio.Protocol):
         self.write = self._transport.write
         self._transport.set_write_buffer_limits(high=self._desk.settings.slow_reader_bytes)
         if not self._desk.arrived(self):
-            self._refuse(
-                Refusal(
-                    503,
-                    "there are too many connections to this gateway",
-                    reason="too_many_connections",
-                    code="too_many_connections",
-                    kind="service_unavailable_error",
-                )
-            )
+            self._refuse(too_many_connections())
 
     def data_received(self, data: bytes) -> None:
         stage = self.stage
@@ -115,7 +110,7 @@ class ClientConnection(asyncio.Protocol):
                 self._deaf = True
                 self._buffer = b""
         if self._paused_since_s is not None and len(self._buffer) > AHEAD_MAX:
-            self._desk.cut_off("slow_reader")  # It sends without reading what it asked for.
+            self._desk.cut_off(reason="slow_reader")  # It sends without reading what it asked for.
             self.abort()
 
     def eof_received(self) -> bool:
@@ -171,7 +166,7 @@ class ClientConnection(asyncio.Protocol):
         self.call = None
         self._since_s = monotonic()
         self._buffer = b""
-        self._verdict = self._body = None
+        self._drop_body()
         if not self._transport.is_closing():
             self._transport.write_eof()
 
@@ -193,7 +188,7 @@ class ClientConnection(asyncio.Protocol):
         settings = self._desk.settings
         waited_s = now_s - self._since_s
         if self._paused_since_s is not None and now_s - self._paused_since_s > settings.slow_reader_timeout_s:
-            self._desk.cut_off("slow_reader")
+            self._desk.cut_off(reason="slow_reader")
             self.abort()
         elif self.stage is Stage.LINGERING:
             if waited_s > LINGER_S and self._paused_since_s is None:
@@ -277,10 +272,20 @@ class ClientConnection(asyncio.Protocol):
         assert verdict is not None
         self._buffer = body.feed(self._buffer)
         if not body.done:
+            grown = body.received - self._counted
+            self._counted = body.received
+            if not self._desk.bodies.take(grown):
+                raise too_many_bodies()
             return
-        self._verdict = self._body = None
+        self._drop_body()
         self.stage = Stage.WAITING
         self._desk.take(self, verdict, body.whole())
+
+    def _drop_body(self) -> None:
+        """No body is being received here any more, whatever became of it."""
+        self._desk.bodies.give_back(self._counted)
+        self._counted = 0
+        self._verdict = self._body = None
 
     def _refuse(self, refusal: Refusal) -> None:
         """Turn a request away and close: where the next would begin is not known."""
@@ -294,6 +299,7 @@ class ClientConnection(asyncio.Protocol):
         call, self.call = self.call, None
         self.stage = Stage.LINGERING
         self._buffer = b""
+        self._drop_body()
         if call is not None:
             self._desk.gone(call)
 

@@ -23,6 +23,7 @@ from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal, invalid, misdirected, refusal_answer, too_large, unauthorised
 from tidegate.gateway.gate import BODILESS, Head, read_head
 from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
@@ -58,6 +59,7 @@ class FrontDesk:
         self.settings = settings
         self.stopping = False
         self.clients: set[ClientConnection] = set()
+        self.bodies = Budget(_body_room(settings))
         self._hosts = Hosts(settings.host)
         self._keys = Keys(settings.keys)
         self._verdicts: dict[Key, Verdict] = {}
@@ -79,6 +81,7 @@ class FrontDesk:
         self.settings = settings
         self._keys = Keys(settings.keys)
         self._verdicts.clear()
+        self.bodies.limit = _body_room(settings)
 
     # ---- what connections ask of the desk ----
 
@@ -97,8 +100,8 @@ class FrontDesk:
     def refused(self, refusal: Refusal) -> None:
         self._meters.refused(refusal.outcome, refusal.reason)
 
-    def cut_off(self, reason: str) -> None:
-        self._meters.cut_off(reason)
+    def cut_off(self, *, reason: str) -> None:
+        self._meters.cut_off(reason=reason)
 
     def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
         """Judge a head, or remember how it was judged."""
@@ -223,6 +226,11 @@ class FrontDesk:
         if not TIMEOUT.fullmatch(asked) or float(asked) <= 0:
             raise invalid("x-request-timeout-s is not a number of seconds above 0", "x-request-timeout-s")
         return min(limit_s, float(asked))
+
+
+def _body_room(settings: GatewaySettings) -> int:
+    """A body of the largest size must have a chance when it is alone."""
+    return max(settings.max_bodies_bytes, settings.max_body_bytes)
 
 
 def _check_media(head: Head, relay: Relay) -> None:

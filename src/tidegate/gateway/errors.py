@@ -65,6 +65,27 @@ def too_large(limit_bytes: int) -> Refusal:
     )
 
 
+def too_many_connections() -> Refusal:
+    """More than are accepted; said before anything was asked."""
+    return _no_room("there are too many connections to this gateway", reason="too_many_connections")
+
+
+def too_many_bodies() -> Refusal:
+    """More bytes of bodies are on their way than are kept in memory."""
+    return _no_room("too many request bodies are being received at once", reason="too_many_bodies")
+
+
+def _no_room(message: str, *, reason: str) -> Refusal:
+    return Refusal(
+        503,
+        message,
+        reason=reason,
+        code=reason,
+        kind="service_unavailable_error",
+        outcome=Outcome.REJECTED_FULL,
+    )
+
+
 def misdirected() -> Refusal:
     """Asked for by a name that is not ours while nobody has to show a key."""
     return Refusal(

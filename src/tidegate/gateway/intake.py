@@ -18,10 +18,34 @@ CHUNKS_MAX = 20_000
 client that streams 10 MB in pieces of 1 KB needs half of this."""
 
 
+class Budget:
+    """Bytes of bodies that are being received, over all connections.
+
+    A body that comes in one read is never counted: it is handed over at once, and the bounds of its
+    model's queue hold from there on.
+    """
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, count: int) -> bool:
+        """Count bytes that have come; False when they are more than there is room for."""
+        self.used += count
+        return self.used <= self.limit
+
+    def give_back(self, count: int) -> None:
+        """Bytes that were taken are held no longer."""
+        self.used -= count
+
+
 class Body(Protocol):
     """A body that is being read."""
 
     received: int
+    """Bytes of it that have come."""
     done: bool
 
     def feed(self, data: bytes) -> bytes:
@@ -60,11 +84,13 @@ class SizedBody:
 class ChunkedBody:
     """A body in chunks, bounded in bytes and in chunks."""
 
-    __slots__ = ("_chunks", "_parts", "_pending", "_wanted", "done", "limit", "received")
+    __slots__ = ("_announced", "_chunks", "_parts", "_pending", "_wanted", "done", "limit", "received")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.received = 0
+        self._announced = 0
+        """Of the chunks so far; a chunk may be announced long before it comes."""
         self.done = False
         self._parts: list[bytes] = []
         self._pending = b""
@@ -101,8 +127,8 @@ class ChunkedBody:
         if size == 0:
             return self._end(data, position, end + 2)
         self._chunks += 1
-        self.received += size
-        if self.received > self.limit:
+        self._announced += size
+        if self._announced > self.limit:
             raise too_large(self.limit)
         if self._chunks > CHUNKS_MAX:
             raise malformed(f"the request body has more than {CHUNKS_MAX} chunks")
@@ -126,6 +152,7 @@ class ChunkedBody:
             end = position + self._wanted - 2
             if self._wanted > 2:
                 self._parts.append(data[position:end])
+                self.received += end - position
             if data[end : end + 2] != b"\r\n":
                 raise malformed("a chunk is longer than its size says")
             self._wanted = 0
@@ -135,6 +162,7 @@ class ChunkedBody:
             # end split over two reads is seen whole.
             return None
         self._parts.append(data[position:])
+        self.received += there
         self._wanted -= there
         return len(data)
 

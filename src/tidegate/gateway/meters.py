@@ -142,10 +142,10 @@ class Meters(Collector):
 
     def refused(self, outcome: Outcome, reason: str) -> None:
         """Count a request that the dispatcher never heard of."""
-        self.cut_off(reason)
+        self.cut_off(reason=reason)
         self._of_others().count(outcome)
 
-    def cut_off(self, reason: str) -> None:
+    def cut_off(self, *, reason: str) -> None:
         """Count why a client was cut off. Its request, if it had one, ends in the dispatcher's books."""
         self._refusals[reason] = self._refusals.get(reason, 0) + 1
 

@@ -9,6 +9,7 @@ from tidegate.gateway.auth import ANYBODY
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.gate import Head
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.routes import Page, Relay
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Desk(Protocol):
 
     settings: GatewaySettings
     stopping: bool
+    bodies: Budget
 
     def arrived(self, client: ClientConnection) -> bool:
         """A connection was made. False: there are too many, and it is to be turned away."""
@@ -58,5 +60,5 @@ class Desk(Protocol):
     def refused(self, refusal: Refusal) -> None:
         """A request was turned away; count it."""
 
-    def cut_off(self, reason: str) -> None:
+    def cut_off(self, *, reason: str) -> None:
         """A client is cut off that waits for no answer to a request, or has one counted elsewhere."""
