@@ -52,6 +52,8 @@ def test_points_of_models_never_seen(needs_trace, tmp_path):
     assert 0.74 < every.tpot_covered < 0.87
 
 
+@pytest.mark.slow  # ten seconds: every model and every pair of models left out, twice
+@pytest.mark.timeout(300)
 def test_nothing_measured_on_a_model_changes_what_is_predicted_for_it(needs_trace):
     needs_trace("silicon-points")
     found = [
