@@ -577,6 +577,66 @@ async def test_stopping_lets_what_runs_end_and_closes_after_it():
         answer = await busy.read()
         assert (answer.status, answer.fields["connection"]) == (200, "close")
         assert await busy.at_end()
+        await wait_until(lambda: not w.gateway._server.is_serving())
+        with pytest.raises(ConnectionRefusedError):
+            await w.connect()
+
+
+async def test_while_what_runs_ends_whoever_asks_is_told_that_the_gateway_stops():
+    go = asyncio.Event()
+
+    async def script(asked):
+        await go.wait()
+        await asked.send(whole_json())
+
+    engine = Engine(script)
+    async with world(engine) as w:
+        busy = await w.connect()
+        await busy.send(post(chat()))
+        await wait_until(lambda: engine.asked)
+        w.stop(within_s=10)
+        for path, status in (("/ready", 503), ("/health", 200), ("/ready", 503)):
+            client = await w.connect()
+            await client.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            answer = await client.read()
+            assert (answer.status, answer.fields["connection"]) == (status, "close")
+            assert ("retry-after" in answer.fields) == (status == 503)
+            assert await client.at_end()
+        for stream in (False, True):
+            client = await w.connect()
+            await client.send(post(chat(stream=stream)))
+            answer = await client.read()
+            assert (answer.status, answer.error["code"]) == (503, "gateway_stopping")
+            assert answer.fields["retry-after"] == "1"
+            assert await client.at_end()
+        silent = await w.connect()
+        go.set()
+        assert (await busy.read()).status == 200
+        # Nobody is kept waiting by a connection that asks for nothing.
+        assert await silent.at_end(within_s=1)
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert len(engine.asked) == 1
+        assert sorted(w.outcomes()) == ["completed", "rejected_stopping", "rejected_stopping"]
+
+
+async def test_at_the_deadline_the_listener_goes_too():
+    async with world(Engine(hang)) as w:
+        client = await w.connect()
+        await client.send(post(chat()))
+        await wait_until(lambda: w.owner.open_requests == 1)
+        w.stop(within_s=0.1)
+        assert (await client.read()).status == 503
+        await wait_until(lambda: not w.gateway._server.is_serving())
+
+
+async def test_an_idle_gateway_stops_at_once():
+    async with world() as w:
+        client = await w.connect()
+        await client.send(post(chat()))
+        await client.read()
+        w.stop(within_s=10)
+        assert not w.gateway._server.is_serving()
+        assert await client.at_end(within_s=0.5)
         with pytest.raises(ConnectionRefusedError):
             await w.connect()
 

@@ -111,17 +111,21 @@ class Gateway:
         self._desk.configure(settings)
 
     def begin_stop(self) -> None:
-        """Accept nothing new. Each connection closes when its current answer is complete."""
+        """Accept no new request. Each connection closes when its current answer is complete.
+
+        While requests are open, connections are still made, so that whoever asks sees 503 from ``/ready``
+        and is told when to come back; a refused connection would say neither. With the last request the
+        listener goes: at once when there is none.
+        """
         self._desk.stopping = True
-        if self._server is not None:
-            self._server.close()
-        for client in list(self._desk.clients):
-            if client.is_idle:
-                client.close()
+        self._close_idle()
+        self._stop_listening_when_done()
 
     async def close(self) -> None:
         """Close everything, whatever is under way."""
         self.begin_stop()
+        if self._server is not None:
+            self._server.close()
         if self._timer is not None:
             self._timer.cancel()
         self._porter.close()
@@ -136,10 +140,24 @@ class Gateway:
                 while self._desk.clients or self._porter.pool.open:
                     await asyncio.sleep(0)
 
+    def _close_idle(self) -> None:
+        for client in list(self._desk.clients):
+            if client.is_idle:
+                client.close()
+
+    def _stop_listening_when_done(self) -> None:
+        if self._owner.open_requests or self._server is None:
+            return
+        self._server.close()
+        # Those who connected meanwhile and have not asked for anything.
+        self._close_idle()
+
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep)
         now_s = monotonic()
+        if self._desk.stopping:
+            self._stop_listening_when_done()
         self._porter.sweep(now_s)
         share = self._sweeps % CLIENT_SHARES
         self._sweeps += 1
