@@ -129,6 +129,9 @@ class AdminServer:
             await response.prepare(request)
             while (told := await watcher.next()) is not None:
                 await response.write(told)
+        except ConnectionError:
+            # A tab was closed. aiohttp says so with this error; it is how every feed ends.
+            pass
         finally:
             self._feed.leave(watcher)
         return response
