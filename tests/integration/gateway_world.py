@@ -270,11 +270,12 @@ class World:
         self.owner = DispatchOwner(
             Dispatcher(), WallClock(), self, on_report=self.reports.append, on_record=self._record
         )
+        self.names = {MODEL: ModelId(MODEL), "m-adapter": ModelId(MODEL)}
         self.settings = replace(settings or GatewaySettings(), port=0)
         self.gateway = Gateway(
             self.owner,
             self.settings,
-            models=lambda: [MODEL, "m-adapter"],
+            names=lambda: self.names,
             manners=lambda engine: manners or Manners(abort_marks=(b'"finish_reason":"abort"',)),
             meters=self.meters,
             **({"rewrite": rewrite} if rewrite else {}),

@@ -230,6 +230,27 @@ async def test_an_upload_goes_to_the_engine_as_it_came():
         assert engine.asked[0].fields["content-type"] == "multipart/form-data; boundary=XX"
 
 
+async def test_an_adapters_name_leads_to_its_model_and_reaches_the_rewriting_as_it_was_written():
+    engine, seen = Engine(), []
+
+    def rewrite(engine, model, body):
+        seen.append((engine, model))
+        return body
+
+    async with world(engine, rewrite=rewrite) as w:
+        answer = await w.ask(post(chat(model="m-adapter")))
+        assert answer.status == 200
+        assert seen == [("engine", "m")]
+        assert json.loads(engine.asked[0].body)["model"] == "m-adapter"
+        await wait_until(lambda: w.records)
+        assert w.records[0].model == "m"
+        assert w.meters.requests("m", w.records[0].outcome) == 1
+        # Names that come later hold for requests that come later.
+        assert (await w.ask(post(chat(model="new")))).status == 404
+        w.names = w.names | {"new": w.names["m"]}
+        assert (await w.ask(post(chat(model="new")))).status == 200
+
+
 async def test_the_body_is_rewritten_for_the_engine_that_gets_it():
     engine = Engine()
     async with world(engine, rewrite=lambda engine, model, body: f"{engine} {model}".encode()) as w:

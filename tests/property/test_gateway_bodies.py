@@ -58,7 +58,7 @@ ACTIONS = [
 
 @given(story=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(ACTIONS)), max_size=40))
 def test_what_is_counted_is_what_is_held_and_nothing_stays_counted(story):
-    desk = FrontDesk(SETTINGS, None, Meters(list), list, bytes, lambda: 1000.0)
+    desk = FrontDesk(SETTINGS, None, Meters(list), dict, bytes, lambda: 1000.0)
     clients = {}
     for number, action in story:
         client = clients.get(number)
@@ -79,7 +79,7 @@ def test_what_is_counted_is_what_is_held_and_nothing_stays_counted(story):
 @given(sizes=st.lists(st.integers(1, 60), max_size=12), reads=st.lists(st.integers(0, 2_000), max_size=12))
 def test_of_a_body_in_chunks_only_what_has_come_is_counted(sizes, reads):
     """A chunk that is announced and does not come takes no room, and does not pass for a quick sender."""
-    desk = FrontDesk(SETTINGS, None, Meters(list), list, bytes, lambda: 1000.0)
+    desk = FrontDesk(SETTINGS, None, Meters(list), dict, bytes, lambda: 1000.0)
     client = ClientConnection(desk)
     client.connection_made(Transport())
     client.data_received(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")

@@ -62,7 +62,7 @@ def mutations(draw, heads):
 
 
 def front_desk():
-    return FrontDesk(SETTINGS, None, Meters(list), list, bytes, lambda: 1000.0)
+    return FrontDesk(SETTINGS, None, Meters(list), dict, bytes, lambda: 1000.0)
 
 
 def judged(desk, raw):

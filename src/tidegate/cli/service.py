@@ -36,7 +36,7 @@ from tidegate.core.events import FleetConfigured, ModelsConfigured, ReportDue, S
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport, ModelId, RouteTable
 from tidegate.dashboard.server import AdminServer
-from tidegate.gateway import Gateway, Meters
+from tidegate.gateway import Gateway, Meters, names_of
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
@@ -59,6 +59,7 @@ class Service:
     ) -> None:
         """``policy`` is watched for changes; ``overrides`` of its ``gateway`` keys outlive a reload."""
         self._settings = settings
+        self._names = _names(settings)
         self._policy = policy
         self._overrides = dict(overrides or {})
         self._policy_stamp = _stamp(policy)
@@ -81,7 +82,7 @@ class Service:
         self._gateway = Gateway(
             self._dispatch,
             settings.gateway,
-            models=lambda: list(self._settings.models),
+            names=lambda: self._names,
             manners=_manners,
             rewrite=self._rewrite,
             meters=self._meters,
@@ -241,6 +242,7 @@ class Service:
             whose = "a replica" if key.startswith("models.") else "Tidegate"
             log.warning("%s has changed; it holds from the next start of %s on", key, whose)
         self._settings = new
+        self._names = _names(new)
         self._fleets.configure(new)
         self._gateway.configure(new.gateway)
         self._dispatch.handle(ModelsConfigured(_dispatch_configs(new)))
@@ -257,6 +259,10 @@ def _journal(settings: Settings) -> FileJournal | NoJournal:
 
 def _manners(engine: str) -> Manners:
     return ADAPTERS[engine].manners
+
+
+def _names(settings: Settings) -> dict[str, ModelId]:
+    return names_of({name: model.spec for name, model in settings.models.items()})
 
 
 def _dispatch_configs(settings: Settings) -> dict[ModelId, Any]:

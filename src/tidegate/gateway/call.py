@@ -59,6 +59,7 @@ class Call:
         """The client's own id where it sent one, else ours: what ``x-request-id`` says."""
         self.relay = relay
         self.model = model
+        """The configured one; the body names it or one of its adapters."""
         self.body = body
         self.forward = forward
         """Header lines that go to the engine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from tidegate.config.hosts import Hosts
 from tidegate.config.settings import GatewaySettings
@@ -52,7 +52,7 @@ class FrontDesk:
         settings: GatewaySettings,
         porter: Porter,
         meters: Meters,
-        models: Callable[[], Sequence[str]],
+        names: Callable[[], Mapping[str, ModelId]],
         metrics_page: Callable[[], bytes],
         now_s: Callable[[], float],
     ) -> None:
@@ -65,9 +65,10 @@ class FrontDesk:
         self._verdicts: dict[Key, Verdict] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
+        self._names = names
         self._porter = porter
         self._meters = meters
-        self._pages = Pages(models, metrics_page, started_s=int(now_s()))
+        self._pages = Pages(names, metrics_page, started_s=int(now_s()))
         self._now_s = now_s
         # A start's own prefix keeps ids of two starts, and of two gateways, apart in their journals.
         self._id_prefix = f"req-{secrets.token_hex(4)}-"
@@ -181,7 +182,8 @@ class FrontDesk:
         head, owner = verdict.head, verdict.owner
         asked = _read(head, relay, body)
         request_id, echo = self._ids(head)
-        model = ModelId(asked.model)
+        # A name that nobody knows is for the dispatcher to refuse, which counts it.
+        model = self._names().get(asked.model) or ModelId(asked.model)
         call = Call(
             client,
             request_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -19,9 +19,9 @@ class Pages:
     """The gateway's own pages."""
 
     def __init__(
-        self, models: Callable[[], Sequence[str]], metrics_page: Callable[[], bytes], *, started_s: int
+        self, names: Callable[[], Iterable[str]], metrics_page: Callable[[], bytes], *, started_s: int
     ) -> None:
-        self._models = models
+        self._names = names
         self._metrics_page = metrics_page
         self._started_s = started_s
 
@@ -54,7 +54,7 @@ class Pages:
     def _model_list(self) -> bytes:
         """Models at zero replicas are in it: asking for one is what brings it up."""
         cards = [
-            {"id": model, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
-            for model in self._models()
+            {"id": name, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
+            for name in self._names()
         ]
         return msgspec.json.encode({"object": "list", "data": cards})

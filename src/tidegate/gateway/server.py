@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
+from tidegate.core.types import ModelId
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.meters import Meters
@@ -37,6 +38,7 @@ def _unchanged(_engine: str, _model: str, body: bytes) -> bytes:
 class Gateway:
     """Accepts clients' requests and streams engines' answers, as the dispatcher decides.
 
+    ``names`` gives the names that clients may ask for and the model that each leads to (``names_of``).
     ``meters.record`` is to be called with every ``Record``; the gateway sees no records itself.
     """
 
@@ -45,18 +47,18 @@ class Gateway:
         owner: DispatchOwner,
         settings: GatewaySettings,
         *,
-        models: Callable[[], Sequence[str]],
+        names: Callable[[], Mapping[str, ModelId]],
         manners: Callable[[str], Manners],
         rewrite: Rewrite = _unchanged,
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
     ) -> None:
-        self.meters = Meters(models) if meters is None else meters
+        self.meters = Meters(lambda: set(names().values())) if meters is None else meters
         self._settings = settings
         self._owner = owner
         self._porter = Porter(owner, settings, manners, rewrite, self.meters)
         self._desk = FrontDesk(
-            settings, self._porter, self.meters, models, metrics_page or self._own_page(), owner.now_s
+            settings, self._porter, self.meters, names, metrics_page or self._own_page(), owner.now_s
         )
         self.meters.open_connections = lambda: len(self._desk.clients)
         self.meters.open_requests = lambda: owner.open_requests

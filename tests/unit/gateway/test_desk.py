@@ -12,7 +12,7 @@ KEY = {hashlib.sha256(b"k").hexdigest(): Client(FlowId("team"))}
 
 
 def desk(**settings):
-    return FrontDesk(GatewaySettings(**settings), None, Meters(list), list, bytes, lambda: 1000.0)
+    return FrontDesk(GatewaySettings(**settings), None, Meters(list), dict, bytes, lambda: 1000.0)
 
 
 def head(*fields, length=5):
