@@ -191,7 +191,8 @@ class ModelKeys(Strict):
         "`{slots}` and `{gpus}` are filled in",
     )
     lora: dict[Annotated[str, MODEL_NAME], Annotated[str, PATH]] = Field(
-        default={}, description="LoRA adapters: name and path; asked for as `model:name`"
+        default={},
+        description="LoRA adapters: name and path; asked for as `model:name`, or `name` if one model has it",
     )
     gpus: Annotated[int, kinds.whole(0, 1_024)] = Field(
         default=_MODEL.gpus, description="GPUs that one replica occupies"
