@@ -10,7 +10,7 @@ import yaml
 from tidegate.config.model_keys import ModelKeys, Queue, RestartKeys, ScalingKeys, ThresholdLaw
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
-from tidegate.config.shell_keys import Fleet, Gateway, Journal
+from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
 from tidegate.core.settings import Scaling, ScalingPolicy
 from tidegate.core.types import Address
 
@@ -26,7 +26,7 @@ def render(settings: Settings) -> str:
     journal = {"dir": str(settings.journal_dir), "max_bytes": settings.journal_max_bytes}
     whole = {
         "gateway": _written(Gateway, gateway) | {"keys": keys},
-        "fleet": _written(Fleet, fleet) | {"gpus": list(settings.gpus)},
+        "fleet": _written(Fleet, fleet) | {"gpus": [DEVICE.write(device) for device in settings.gpus]},
         "journal": OFF if settings.journal_dir is None else _written(Journal, journal),
         "models": {str(name): _model(model) for name, model in settings.models.items()},
     }
@@ -51,6 +51,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "max_retries": model.dispatch.max_retries,
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
+        "silent_after_s": model.silent_after_s,
     }
     many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
     if spec is not None:

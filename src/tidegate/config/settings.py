@@ -54,6 +54,15 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU that replicas may be given."""
+
+    index: int
+    memory_bytes: int | None = None
+    """None: not known, so it carries one replica at a time."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """One model: how it is dispatched, how it is scaled, and what runs it."""
 
@@ -67,6 +76,8 @@ class ModelSettings:
     gpus_per_replica: int = 0
     memory_bytes: int | None = None
     stop_grace_s: float = 10.0
+    silent_after_s: float = 10.0
+    """An engine that gives no answer for so long is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ class Settings:
     journal_dir: Path | None
     """None: no journal is written."""
     journal_max_bytes: int
-    gpus: tuple[int, ...] = ()
-    """Device numbers that may be given to replicas."""
+    gpus: tuple[Device, ...] = ()
+    """What may be given to replicas."""
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""
