@@ -15,7 +15,8 @@ from tidegate.gateway.body import read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal
-from tidegate.gateway.framing import ChunkFlow, Malformed, RechunkFlow, chunk, dechunk
+from tidegate.gateway.flows import RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Malformed, chunk, dechunk
 from tidegate.gateway.intake import Budget
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import RELAYS

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from enum import Enum
 
-from tidegate.gateway.framing import ChunkFlow, Flow, LengthFlow, Malformed, OpenFlow, RechunkFlow
+from tidegate.gateway.flows import LengthFlow, OpenFlow, RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Flow, Malformed
 from tidegate.gateway.heads import STATUS_LINES, Key, apart
 
 HEAD_MAX = 64 * 1024

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.core.events import Failure
 from tidegate.core.types import ModelId, RequestId, Route
+from tidegate.gateway.answer import AnswerHead
+from tidegate.gateway.framing import dechunk
 from tidegate.gateway.routes import Relay
 from tidegate.gateway.usage import Usage
 
@@ -78,6 +80,16 @@ class Call:
 
         self.ends_open = False
         """Only the end of the client's connection ends the answer, so a cut has to be one that it notices."""
+
+    def start_answer(self, head: AnswerHead, length: int | None, out: bytes, *, chunked: bool) -> None:
+        """Send the head and the first bytes; from here on nothing can be taken back."""
+        self.keep_alive = self.keep_alive and self.client.may_keep_alive and not head.ends_open
+        self.ends_open = head.ends_open or (self.http10 and chunked)
+        self.began = True
+        self.events_began = head.is_stream
+        self.body = b""
+        start = head.for_client(self.echo, length, http10=self.http10, keep_alive=self.keep_alive)
+        self.client.write(start + (dechunk(out) if self.http10 and chunked else out))
 
     def __repr__(self) -> str:
         return f"<Call {self.request_id} {self.relay.path} began={self.began} upstream={self.upstream!r}>"

@@ -17,8 +17,8 @@ from typing import cast
 
 from tidegate.gateway import gate
 from tidegate.gateway.call import Call
-from tidegate.gateway.errors import Refusal, refusal_answer, too_many_bodies, too_many_connections
-from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
+from tidegate.gateway.errors import Refusal, refusal_answer, too_many_connections
+from tidegate.gateway.intake import ChunkedBody, CountedBody, SizedBody
 from tidegate.gateway.visit import Desk, Verdict
 
 AHEAD_MAX = 64 * 1024
@@ -46,7 +46,6 @@ class ClientConnection(asyncio.Protocol):
     __slots__ = (
         "_body",
         "_buffer",
-        "_counted",
         "_deaf",
         "_desk",
         "_paused_since_s",
@@ -71,9 +70,7 @@ class ClientConnection(asyncio.Protocol):
         """When this stage began; for a head, when its first byte came."""
         self._buffer = b""
         self._verdict: Verdict | None = None
-        self._body: Body | None = None
-        self._counted = 0
-        """Of the body's bytes, those taken from the budget of all."""
+        self._body: CountedBody | None = None
         self._pumping = False
         self._deaf = False
         """More came ahead than is kept; nothing is read from this connection any more."""
@@ -250,7 +247,8 @@ class ClientConnection(asyncio.Protocol):
             return True
         self._buffer = buffer[end:]
         self._verdict = verdict
-        self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
+        body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
+        self._body = CountedBody(body, self._desk.bodies)
         self.stage = Stage.BODY
         self._since_s = monotonic()
         if verdict.head.expects is not None and not self._buffer:
@@ -272,19 +270,14 @@ class ClientConnection(asyncio.Protocol):
         assert verdict is not None
         self._buffer = body.feed(self._buffer)
         if not body.done:
-            grown = body.received - self._counted
-            self._counted = body.received
-            if not self._desk.bodies.take(grown):
-                raise too_many_bodies()
             return
         self._drop_body()
         self.stage = Stage.WAITING
         self._desk.take(self, verdict, body.whole())
 
     def _drop_body(self) -> None:
-        """No body is being received here any more, whatever became of it."""
-        self._desk.bodies.give_back(self._counted)
-        self._counted = 0
+        if self._body is not None:
+            self._body.drop()
         self._verdict = self._body = None
 
     def _refuse(self, refusal: Refusal) -> None:

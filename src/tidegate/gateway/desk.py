@@ -15,9 +15,8 @@ from tidegate.config.hosts import Hosts
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
-from tidegate.gateway import routes
+from tidegate.gateway import media, routes
 from tidegate.gateway.auth import ANYBODY, Keys
-from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal, invalid, misdirected, refusal_answer, too_large, unauthorised
@@ -25,17 +24,15 @@ from tidegate.gateway.gate import BODILESS, Head, read_head
 from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
 from tidegate.gateway.intake import Budget
 from tidegate.gateway.meters import Meters
-from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
-from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
+from tidegate.gateway.routes import OPEN_PAGES, Relay
 from tidegate.gateway.visit import Verdict
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
 VERDICTS_MAX = 512
 VERDICT_BYTES_MAX = 2048
 UNIQUE = frozenset({b"x-request-id", b"traceparent", b"tracestate"})
@@ -156,9 +153,9 @@ class FrontDesk:
             owner = ANYBODY
         verdict.owner = owner
         if isinstance(found, Relay):
-            _check_media(head, found)
+            media.check(head, found)
             verdict.timeout_s = self._timeout_s(head)
-            verdict.forward = _forward(head, found)
+            verdict.forward = media.forward(head, found)
 
     def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """Answer a whole request, or enter it."""
@@ -180,7 +177,7 @@ class FrontDesk:
 
     def _enter(self, client: ClientConnection, verdict: Verdict, relay: Relay, body: bytes) -> None:
         head, owner = verdict.head, verdict.owner
-        asked = _read(head, relay, body)
+        asked = media.read(head, relay, body)
         request_id, echo = self._ids(head)
         # A name that nobody knows is for the dispatcher to refuse, which counts it.
         model = self._names().get(asked.model) or ModelId(asked.model)
@@ -233,45 +230,3 @@ class FrontDesk:
 def _body_room(settings: GatewaySettings) -> int:
     """A body of the largest size must have a chance when it is alone."""
     return max(settings.max_bodies_bytes, settings.max_body_bytes)
-
-
-def _check_media(head: Head, relay: Relay) -> None:
-    """The body's media type. Asking for exactly ours also keeps web pages out: a browser sends such a
-    request to a gateway on the user's own machine only after a permission that we never give."""
-    plain = head.fields.get(b"content-type") == b"application/json" and b"content-encoding" not in head.fields
-    if plain and relay.form is Form.JSON:
-        return
-    coding = head.fields.get(b"content-encoding", b"identity")
-    media = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if coding.lower() != b"identity" or media != relay.form.value.encode():
-        wanted = f"{relay.form.value}, not compressed"
-        raise Refusal(415, f"{relay.path} takes {wanted}", reason="media_type", code="unsupported_media_type")
-    if relay.form is Form.MULTIPART and boundary_of(head.fields[b"content-type"]) is None:
-        raise Refusal(
-            415,
-            "the form's boundary is missing or malformed",
-            reason="media_type",
-            code="unsupported_media_type",
-        )
-
-
-def _read(head: Head, relay: Relay, body: bytes) -> Asked:
-    if relay.form is Form.JSON:
-        return read_json(body)
-    boundary = boundary_of(head.fields[b"content-type"])
-    assert boundary is not None
-    return read_form(body, boundary)
-
-
-def _forward(head: Head, relay: Relay) -> bytes:
-    """The few headers that an engine gets to see, as lines. The key is not among them."""
-    fields = head.fields
-    if relay.form is Form.JSON:
-        lines = b"content-type: application/json\r\n"
-    else:
-        lines = b"content-type: %b\r\n" % fields[b"content-type"]
-    for name in (b"accept", b"traceparent", b"tracestate"):
-        value = fields.get(name)
-        if value is not None and TRACE_FIELD.fullmatch(value):
-            lines += b"%b: %b\r\n" % (name, value)
-    return lines

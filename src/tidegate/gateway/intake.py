@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from tidegate.gateway.errors import malformed, too_large
+from tidegate.gateway.errors import malformed, too_large, too_many_bodies
 
 SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 SIZE_LINE_MAX = 10
@@ -53,6 +53,42 @@ class Body(Protocol):
 
     def whole(self) -> bytes:
         """All of it, once ``done``."""
+
+
+class CountedBody:
+    """A body that takes its bytes from the budget of all until it is whole or dropped."""
+
+    __slots__ = ("_body", "_budget", "_counted")
+
+    def __init__(self, body: Body, budget: Budget) -> None:
+        self._body = body
+        self._budget = budget
+        self._counted = 0
+
+    @property
+    def received(self) -> int:
+        return self._body.received
+
+    @property
+    def done(self) -> bool:
+        return self._body.done
+
+    def feed(self, data: bytes) -> bytes:
+        rest = self._body.feed(data)
+        if not self._body.done:
+            grown = self._body.received - self._counted
+            self._counted = self._body.received
+            if not self._budget.take(grown):
+                raise too_many_bodies()
+        return rest
+
+    def whole(self) -> bytes:
+        return self._body.whole()
+
+    def drop(self) -> None:
+        """It is received no longer, whatever became of it."""
+        self._budget.give_back(self._counted)
+        self._counted = 0
 
 
 class SizedBody:

@@ -15,11 +15,12 @@ from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.effects import CancelUpstream, Reject, Send
 from tidegate.core.events import ClientGone, Failure, FirstByte, RequestArrived, UpstreamEnded, UpstreamFailed
-from tidegate.core.types import Address, ReplicaId, RequestId, Route
+from tidegate.core.types import Address, RequestId, Route
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import outcome_answer, outcome_event
 from tidegate.gateway.framing import LAST_CHUNK, chunk
 from tidegate.gateway.meters import Meters
+from tidegate.gateway.outgoing import RequestHeads
 from tidegate.gateway.pool import Pool
 from tidegate.gateway.routes import Form
 from tidegate.gateway.upstream import UpstreamConnection
@@ -50,7 +51,7 @@ class Porter:
         self._rewrite = rewrite
         self.gap: Callable[[float], None] = meters.gap.observe
         self._manners: dict[str, Manners] = {}
-        self._heads: dict[tuple[ReplicaId, str], bytes] = {}
+        self._heads = RequestHeads()
         self._calls: dict[RequestId, Call] = {}
         self._loop: asyncio.AbstractEventLoop
 
@@ -179,7 +180,7 @@ class Porter:
             if limit_s is not None and connection.silent_for_s(now_s) > limit_s:
                 connection.fail(Failure.SILENT)
         self.pool.sweep(now_s, self._owner.routes)
-        self._heads.clear()  # Addresses come and go; a handful of heads is made anew in no time.
+        self._heads.clear()
 
     def close(self) -> None:
         """Close every connection to an engine."""
@@ -245,25 +246,10 @@ class Porter:
         body = call.body
         if call.relay.form is Form.JSON:
             body = self._rewrite(route.engine, call.model, body)
-        key = (route.replica_id, call.relay.path)
-        start = self._heads.get(key)
-        if start is None:
-            start = self._heads[key] = _head_start(address, call.relay.path)
-        head = b"%b%bcontent-length: %d\r\nx-request-id: %b\r\n\r\n" % (
-            start,
-            call.forward,
-            len(body),
-            call.echo,
-        )
-        connection.begin(call, head, body)
+        connection.begin(call, self._heads.of(call, route, address, len(body)), body)
 
     def _manners_for(self, engine: str) -> Manners:
         manners = self._manners.get(engine)
         if manners is None:
             manners = self._manners[engine] = self._manners_of(engine)
         return manners
-
-
-def _head_start(address: Address, path: str) -> bytes:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"POST {path} HTTP/1.1\r\nhost: {host}:{address.port}\r\naccept-encoding: identity\r\n".encode()

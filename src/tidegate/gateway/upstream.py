@@ -21,7 +21,6 @@ All others are cut, and the client is left with an answer that is seen to be inc
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from time import monotonic
 from typing import cast
 
@@ -32,14 +31,12 @@ from tidegate.gateway.answer import AnswerHead, first_head
 from tidegate.gateway.call import Attendant, Call
 from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk, last_event_end
 from tidegate.gateway.signs import ErrorBody, abort_in, failure_of, is_whole_json
-from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
+from tidegate.gateway.usage import NOT_SAID, Tail, Usage
 
 JSON_HELD_MAX = 1024 * 1024
 """A larger answer (a batch of embeddings) is passed on as it comes."""
 JOIN_MAX = 64 * 1024
 """Up to here joining head and body costs less than the second system call."""
-TAIL_READS = 4
-"""Usage, end mark and last chunk may each come in a read of their own."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -49,7 +46,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_answer",
         "_attendant",
         "_error",
-        "_events",
         "_flow",
         "_head",
         "_held",
@@ -78,7 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._reused = False
         self._transport: asyncio.Transport
         self._flow: Flow
-        self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
+        self._tail = Tail()
         self._reset()
 
     def __repr__(self) -> str:
@@ -94,7 +90,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._length: int | None = None
         self._held = b""
         self._tail.clear()
-        self._events = 0
         self._last_out_s = 0.0
 
     # ---- orders ----
@@ -148,18 +143,14 @@ class UpstreamConnection(asyncio.Protocol):
         call = self.call
         if call is None or not call.events_began or call.relay.final is None:
             return False
-        return call.relay.final.search(b"".join(self._tail)) is not None
+        return self._tail.shows(call.relay.final)
 
     def usage(self) -> Usage:
         """What the answer has said about tokens; a stream without usage is counted by its events."""
         call, answer = self.call, self._answer
         if call is None or answer is None or answer.status != 200:
             return NOT_SAID
-        usage = usage_in(b"".join(self._tail))
-        if usage.output_tokens is None and answer.is_stream:
-            counted = max(0, self._events - call.relay.idle_events)
-            return Usage(usage.prompt_tokens, usage.cached_tokens, counted)
-        return usage
+        return self._tail.usage(idle_events=call.relay.idle_events if answer.is_stream else None)
 
     # ---- what the transport calls ----
 
@@ -250,11 +241,11 @@ class UpstreamConnection(asyncio.Protocol):
             if mark is not None:
                 self._break_off(call, out, mark)
                 return
-            self._tail.append(out)
-            self._events += out.count(b"\n\n") or 1
+            self._tail.add(out)
+            self._tail.events += out.count(b"\n\n") or 1
         if self._flow.ended:
             final = call.relay.final
-            if final is not None and final.search(b"".join(self._tail)) is None:
+            if final is not None and not self._tail.shows(final):
                 self._break_off(call, out, None)
             else:
                 self._complete(call, out + LAST_CHUNK)
@@ -288,7 +279,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self.fail(Failure.ABORTED)
                 return
         if out:
-            self._tail.append(out)
+            self._tail.add(out)
         if ended:
             self._complete(call, out + LAST_CHUNK if self._flow.chunked else out)
         elif call.began:
@@ -300,40 +291,30 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether an answer is whole that ended with its connection, in good order, on these bytes."""
         if answer.is_stream:  # 1
             final = call.relay.final
-            return final is not None and final.search(b"".join((*self._tail, out))) is not None
+            return final is not None and self._tail.shows(final, out)
         if answer.is_json and not call.began:  # 2
             return is_whole_json(dechunk(self._held + out))
         return answer.says_close  # 3
 
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
-        """The first bytes go out; from here on nothing can be taken back."""
-        if call.http10 and self._flow.chunked:
-            out = dechunk(out)
-        call.began = True
-        call.events_began = answer.is_stream
-        call.body = b""
-        call.client.write(self._client_head(call, answer) + out)
+        call.start_answer(answer, self._length, out, chunked=self._flow.chunked)
         self._attendant.first_byte(call)
 
     def _complete(self, call: Call, out: bytes) -> None:
         """The last bytes go out."""
         answer = self._answer
         assert answer is not None
-        if call.http10 and self._flow.chunked:
-            out = dechunk(out[: -len(LAST_CHUNK)])
-        if call.began:
-            call.client.write(out)
+        chunked = self._flow.chunked
+        if call.http10 and chunked:
+            out = out[: -len(LAST_CHUNK)]
+        if not call.began:
+            call.start_answer(answer, self._length, out, chunked=chunked)
         else:
-            call.client.write(self._client_head(call, answer) + out)
+            call.client.write(dechunk(out) if call.http10 and chunked else out)
         usage = self.usage()
         self.call = call.upstream = None
         self._rest(answer)
         self._attendant.answered(call, answer.status, usage)
-
-    def _client_head(self, call: Call, answer: AnswerHead) -> bytes:
-        call.keep_alive = call.keep_alive and call.client.may_keep_alive and not answer.ends_open
-        call.ends_open = answer.ends_open or (call.http10 and self._flow.chunked)
-        return answer.for_client(call.echo, self._length, http10=call.http10, keep_alive=call.keep_alive)
 
     def _rest(self, answer: AnswerHead) -> None:
         """Keep the connection for another request, or close it when its state is in any doubt."""

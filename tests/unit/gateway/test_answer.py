@@ -1,7 +1,8 @@
 import pytest
 
 from tidegate.gateway.answer import read_head
-from tidegate.gateway.framing import ChunkFlow, LengthFlow, Malformed, OpenFlow, RechunkFlow
+from tidegate.gateway.flows import LengthFlow, OpenFlow, RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Malformed
 
 
 def head(*fields, status="HTTP/1.1 200 OK"):
