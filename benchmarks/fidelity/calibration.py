@@ -40,7 +40,6 @@ PRIORS = {
 STRENGTH = 5.0
 """How many points' worth of error a deviation of one spread from the assumption costs."""
 STEPS = 20
-TTFT_WEIGHT = 0.5
 
 
 def seconds(work: np.ndarray, costs: np.ndarray) -> np.ndarray:
@@ -109,7 +108,7 @@ class Model:
         """Parameters for these rows, each counted with its weight."""
         logs = self.assumed if start is None else start
         truth = self.measured(rows)
-        both = np.concatenate([TTFT_WEIGHT * weights, weights])
+        both = np.concatenate([weights, weights])
         errors = self.predict(logs, rows) - truth
         loss, damping = self._loss(logs, errors, both), 1.0
         for _ in range(STEPS):

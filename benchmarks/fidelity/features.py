@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from benchmarks.fidelity.points import Group, Point
 from tidegate.engine.architectures import ARCHITECTURES
-from tidegate.engine.hardware import GPUS
+from tidegate.engine.hardware import GPUS, Gpu
 from tidegate.engine.roofline import Placement
 
 MEAN_LENGTH = 0.9
 """Of the stated lengths: the benchmark draws them between 0.8 and 1."""
+NODE_GPUS = 8
+INFINIBAND_GB_PER_S = 50
+"""400 Gbit/s for each GPU."""
 UNPACKED = ("gpt-oss-120b", "kimi-k2.5")
 """Models whose attention stays in 16 bits when their experts are packed into 4."""
 
@@ -52,7 +55,7 @@ def placement(point: Point, group: Group) -> Placement:
     kv_bytes = 2.0 if point.backend == "vllm" or point.precision == "bf16" else 1.0
     return Placement(
         model=ARCHITECTURES[point.model],
-        gpu=GPUS[point.gpu],
+        gpu=_linked(point.gpu, group.gpus),
         precision=point.precision,
         attention_precision=attention,
         kv_bytes=kv_bytes,
@@ -61,11 +64,19 @@ def placement(point: Point, group: Group) -> Placement:
     )
 
 
+def _linked(name: str, gpus: int) -> Gpu:
+    """Eight GPUs share a node and its NVLink, racks of the GB kind all of theirs; beyond there is InfiniBand."""
+    if gpus <= NODE_GPUS or name.startswith("gb"):
+        return GPUS[name]
+    return replace(GPUS[name], link_gb_per_s=INFINIBAND_GB_PER_S)
+
+
 def _row(point: Point) -> tuple[tuple[float, ...], tuple[float, ...], dict[str, object]]:
     answering = placement(point, point.answers)
     prompt, output = (round(MEAN_LENGTH * length) for length in (point.prompt_tokens, point.output_tokens))
     asked = point.clients / point.answers.count
-    room = max(answering.kv_tokens() / (prompt + 0.6 * output), 1.0)
+    # Every run came to its end, so that the cache is taken to be as large as engines make it at most.
+    room = max(answering.kv_tokens(share=0.95, reserved_bytes=2e9) / (prompt + 0.6 * output), 1.0)
     batch = min(asked, room)
     kv_tokens = batch * (prompt + output / 2)
     decode = answering.work(batch, kv_tokens)

@@ -44,6 +44,8 @@ PLAIN_DUMP = "db-dump"
 MULTIPLYING = (PLAIN_DUMP, "2026-04-06")
 WHOLE_RACK = 12
 DATA_PARALLEL = 16
+UNKNOWN = 0.0
+"""Copies of a group that no column tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def read(path: Path) -> list[Point]:
     """All rows of the file, in its order."""
     points = [_point(row) for row in traces.rows(path)]
     stated = [point for point in points if point.is_split and not point.is_guessed]
-    return [_with_copies(point, stated) if point.is_guessed else point for point in points]
+    return [point if point.answers.count else _with_copies(point, stated) for point in points]
 
 
 def plain(points: list[Point]) -> list[bool]:
@@ -121,7 +123,7 @@ def _point(row: dict[str, str]) -> Point:
         precision=PRECISIONS.get(precision, precision),
         prompt_tokens=int(row["isl"]),
         output_tokens=int(row["osl"]),
-        clients=int(clients[1]) if clients else round(batch * answers.data * answers.count),
+        clients=int(clients[1]) if clients else round(batch * answers.data * (answers.count or 1)),
         answers=answers,
         prompts=prompts,
         is_guessed=is_guessed,
@@ -142,8 +144,12 @@ def _groups(row: dict[str, str], source: str) -> tuple[Group, Group | None, bool
                 tensor //= experts
             else:
                 data //= experts
+        # Some rows leave out over how many groups attention is spread; the experts' GPUs tell.
+        experts_gpus = _whole(row["moe_tp_size"]) * experts
+        if not row["attention_dp_size"] and experts_gpus > tensor:
+            data = experts_gpus // tensor
         if tensor >= WHOLE_RACK:
-            return Group(1, tensor // 2), Group(1, 4), True
+            return *_halves(tensor), True
         return Group(tensor, data), None, False
     answers = Group(
         _whole(row["decode_tp_size"]),
@@ -158,16 +164,20 @@ def _groups(row: dict[str, str], source: str) -> tuple[Group, Group | None, bool
     if row["decode_num_workers"]:
         return answers, prompts, False
     if answers == prompts and answers.gpus >= WHOLE_RACK and row["system"].startswith("gb"):
-        return Group(1, answers.gpus // 2), Group(1, 4), True
-    return (
-        _spread(answers, DATA_PARALLEL),
-        _spread(prompts, 2 if row["prefill_moe_ep_size"] != "1" else 99),
-        True,
-    )
+        return *_halves(answers.gpus), True
+    answers, prompts = replace(answers, count=UNKNOWN), replace(prompts, count=UNKNOWN)
+    experts_are_spread = row["prefill_moe_ep_size"] != "1"
+    return _spread(answers, DATA_PARALLEL), _spread(prompts, 2) if experts_are_spread else prompts, True
+
+
+def _halves(gpus: int) -> tuple[Group, Group]:
+    """A deployment of so many GPUs: one half answers together, the other reads prompts by fours."""
+    return Group(1, gpus // 2), Group(1, 4, gpus / 8)
 
 
 def _spread(group: Group, from_gpus: int) -> Group:
-    return Group(1, group.tensor) if group.data == 1 and group.tensor >= from_gpus else group
+    is_one = group.data == 1 and group.tensor >= from_gpus
+    return replace(group, tensor=1, data=group.tensor) if is_one else group
 
 
 def _with_copies(point: Point, stated: list[Point]) -> Point:

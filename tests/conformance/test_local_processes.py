@@ -1,9 +1,13 @@
 """What only a backend with processes of its own can promise."""
 
+import asyncio
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +17,10 @@ import pytest
 from conformance.worlds import Observer, fake_model, fleet_id_of, launch, stop
 from engines import fake_engine
 from engines.waiting import wait_until
-from tidegate.backends.local import processes
+from tidegate.backends.local import group, processes, replica
 from tidegate.backends.local.devices import Gpu
 from tidegate.backends.local.fleet import LocalFleet
+from tidegate.backends.local.logs import Logs
 from tidegate.backends.local.processes import Identity
 from tidegate.core.lifecycle import Seen
 
@@ -92,6 +97,7 @@ async def test_sigterm_goes_to_the_first_process_alone_as_long_as_it_lives(rig, 
 
     # A stopped first process does not end on SIGTERM, so the whole grace passes.
     os.kill(leader.identity.pid, signal.SIGSTOP)
+    await wait_until(lambda: state_of(leader.identity.pid) == "T", within_s=5.0)
     stop(fleet, "r1")
     await observer.until("r1", Seen.EXITED)
 
@@ -130,7 +136,9 @@ async def test_a_start_past_its_deadline_is_given_up_with_the_last_answer(rig):
     exited = await observer.until("r1", Seen.EXITED)
 
     assert "not ready within 0.6 s" in exited.detail
-    assert "HTTP 503: Loading model" in exited.detail
+    assert "last probe: HTTP 503" in exited.detail
+    assert "Loading model" in fleet.last_words("r1")
+    assert "Loading model" not in exited.detail
 
 
 async def test_a_slow_start_becomes_ready(rig):
@@ -140,13 +148,18 @@ async def test_a_slow_start_becomes_ready(rig):
     await observer.until("r1", Seen.READY)
 
 
-async def test_a_port_taken_in_the_last_moment_costs_one_more_try(rig, tmp_path):
+async def test_a_port_taken_in_the_last_moment_is_a_failed_start_that_says_so(rig, tmp_path):
+    """Whoever counts starts must see it; the next one gets another port."""
     fleet, observer = await rig.open(fake_model("--first-port-is-taken", tmp_path / "tried"))
     launch(fleet, "r1")
 
-    await observer.until("r1", Seen.READY)
+    exited = await observer.until("r1", Seen.EXITED)
+    launch(fleet, "r2")
+    ready = await observer.until("r2", Seen.READY)
 
-    assert (tmp_path / "tried").exists()
+    assert re.search(r"exited with code 1 before it was ready: somebody else took port \d+$", exited.detail)
+    assert str(ready.address.port) not in exited.detail
+    assert observer.history("r1") == [Seen.STARTING, Seen.EXITED]
 
 
 async def test_a_program_that_does_not_exist_is_named(rig):
@@ -211,6 +224,90 @@ async def test_a_talkative_engine_does_not_fill_the_disk(rig):
     await wait_until(lambda: log.stat().st_size < 100_000, within_s=5.0)
 
 
+async def test_the_log_of_a_replica_that_runs_is_kept_however_quiet_it_is(tmp_path):
+    logs = Logs(tmp_path, keep=2)
+    for name in ("quiet", "r1", "r2", "r3"):
+        logs.hold(name)
+        os.close(logs.create(name))
+        os.utime(logs.path(name), (0, 0) if name == "quiet" else None)
+        if name != "quiet":
+            logs.let_go(name)
+    os.close(logs.create("r4"))
+
+    assert sorted(path.stem for path in tmp_path.glob("*.log")) == ["quiet", "r2", "r3", "r4"]
+
+
+async def test_a_long_log_is_moved_aside_while_the_loop_goes_on(tmp_path, monkeypatch):
+    logs = Logs(tmp_path, max_bytes=1000)
+    os.close(logs.create("r1"))
+    logs.path("r1").write_bytes(b"x" * 2000)
+    is_copied = threading.Event()
+
+    def slow_copy(source, target):
+        assert is_copied.wait(5.0)
+
+    monkeypatch.setattr(shutil, "copyfile", slow_copy)
+    trimming = asyncio.create_task(logs.trim("r1"))
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+    assert not trimming.done()
+    is_copied.set()
+    await trimming
+    assert logs.path("r1").stat().st_size == 0
+
+
+@pytest.fixture
+def immortal(monkeypatch):
+    """Nothing can be killed until this is set. A process in the kernel's own sleep is like that."""
+    can_die = threading.Event()
+    send, send_to_one = processes.send, processes.send_to_one
+    monkeypatch.setattr(processes, "send", lambda *call: send(*call) if can_die.is_set() else None)
+    monkeypatch.setattr(
+        processes, "send_to_one", lambda *call: send_to_one(*call) if can_die.is_set() else None
+    )
+    monkeypatch.setattr(group, "_GIVE_UP_AFTER_S", 0.3)
+    monkeypatch.setattr(replica, "_LOOK_AGAIN_S", 0.2)
+    yield can_die
+    can_die.set()
+
+
+async def test_what_cannot_be_killed_is_said_to_have_ended_only_when_it_has(rig, immortal, caplog):
+    fleet, observer = await rig.open(fake_model(stop_grace_s=0.1))
+    launch(fleet, "r1")
+    await observer.until("r1", Seen.READY)
+
+    stop(fleet, "r1")
+    await wait_until(lambda: "cannot be killed" in caplog.text, within_s=5.0)
+    assert observer.history("r1") == [Seen.STARTING, Seen.READY]
+
+    immortal.set()
+    await observer.until("r1", Seen.EXITED)
+
+
+async def test_closing_does_not_wait_for_ever_and_the_next_start_finds_the_record(rig, immortal):
+    fleet, observer = await rig.open(fake_model(stop_grace_s=0.1))
+    launch(fleet, "r1")
+    ready = await observer.until("r1", Seen.READY)
+
+    began_s = time.monotonic()
+    await fleet.close()
+    assert time.monotonic() - began_s < 3.0
+    assert observer.history("r1") == [Seen.STARTING, Seen.READY]
+
+    # It runs under another command than is configured now, and still can't be killed.
+    rig.observer = Observer()
+    fleet, observer = await rig.open(fake_model("--say", "another"))
+    assert observer.history("r1") == [Seen.UNRESPONSIVE]
+    launch(fleet, "r2")
+    assert (await observer.until("r2", Seen.READY)).address != ready.address
+    await fleet.close()
+
+    immortal.set()
+    rig.observer = Observer()
+    fleet, observer = await rig.open(fake_model("--say", "another"))
+    assert observer.history("r1") == [Seen.EXITED]
+
+
 async def test_a_pid_that_now_belongs_to_somebody_else_is_left_alone():
     stranger = subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
@@ -224,6 +321,10 @@ async def test_a_pid_that_now_belongs_to_somebody_else_is_left_alone():
         assert len(processes.members("some fleet", "r1", Identity(stranger.pid, real))) == 1
     finally:
         stranger.communicate(b"\n")
+
+
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def environment_of(pid):

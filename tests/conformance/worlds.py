@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from engines import fake_engine
@@ -17,9 +19,14 @@ from tidegate.backends.local import processes
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.static import StaticFleet, StaticModel
-from tidegate.core.effects import Launch, Stop
-from tidegate.core.events import EngineReported, ReplicaSeen
+from tidegate.core.effects import Launch, PublishRoutes, Stop, WakeAt
+from tidegate.core.events import EngineReported, FleetConfigured, ReplicaSeen, Tick
+from tidegate.core.fleet import FleetController
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.settings import FleetLimits
 from tidegate.core.types import Address
+
+SILENT_AFTER_S = 2.0
 
 
 class Observer:
@@ -61,6 +68,40 @@ class Observer:
         return await wait_until(lambda: self.seen(replica_id, what), within_s, lambda: self.events)
 
 
+class Hand:
+    """The real controller with a backend to carry out its orders, and no gateway."""
+
+    def __init__(self, fleet, model):
+        self.fleet = fleet
+        self.brain = FleetController()
+        self.model = model
+        self.table = None
+
+    def begin(self):
+        self.on(FleetConfigured({"m": self.model}, FleetLimits()))
+
+    def see(self, event):
+        self.on(event)
+
+    def on(self, event):
+        for effect in self.brain.on(event, time.monotonic()):
+            match effect:
+                case Launch():
+                    self.fleet.launch(effect)
+                case Stop():
+                    self.fleet.stop(effect)
+                case PublishRoutes():
+                    self.table = effect.table
+                case WakeAt():
+                    asyncio.get_running_loop().call_later(effect.at_s - time.monotonic(), self.on, Tick())
+
+    def serving(self):
+        return [route for route in self.table.routes if route.state is State.SERVING]
+
+    def ids(self):
+        return [route.replica_id for route in self.table.routes]
+
+
 def fake_spec(*options):
     command = (sys.executable, fake_engine.__file__, "--port", "{port}", *map(str, options))
     return EngineSpec(model_name="fake", weights="none", slots=4, command=command)
@@ -85,12 +126,17 @@ class LocalWorld:
         self.state_dir = tmp_path / "state"
         self.models = [model, broken]
 
+    crash_is = Seen.EXITED
+
     def fleet(self):
-        return LocalFleet(self.models, state_dir=self.state_dir, scrape_every_s=0.2)
+        models = [replace(model, silent_after_s=SILENT_AFTER_S) for model in self.models]
+        return LocalFleet(models, state_dir=self.state_dir, scrape_every_s=0.2)
 
     async def crash(self, address):
-        pid = next(pid for pid in pids_listening(address.port))
-        os.kill(pid, signal.SIGKILL)
+        self.signal(address, signal.SIGKILL)
+
+    def signal(self, address, number):
+        os.kill(next(pids_listening(address.port)), number)
 
     async def close(self):
         fleet_id = fleet_id_of(self.state_dir)
@@ -113,18 +159,24 @@ class StaticWorld:
                 *argv, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
             )
 
+    crash_is = Seen.UNRESPONSIVE
+    """Somebody else's process cannot be seen to exit."""
+
     def fleet(self):
         adapter, spec = ADAPTERS["llamacpp"], tiny_spec(self.model)
         serving = tuple(Address("127.0.0.1", port) for port in self.ports[:2])
         nobody = (Address("127.0.0.1", self.ports[2]),)
         models = [
-            StaticModel("m", adapter, serving, spec),
+            StaticModel("m", adapter, serving, spec, silent_after_s=SILENT_AFTER_S),
             StaticModel("broken", adapter, nobody, spec, start_deadline_s=0.5),
         ]
         return StaticFleet(models, check_every_s=0.2)
 
     async def crash(self, address):
-        self.engines[address.port].kill()
+        self.signal(address, signal.SIGKILL)
+
+    def signal(self, address, number):
+        self.engines[address.port].send_signal(number)
 
     async def close(self):
         for engine in self.engines.values():

@@ -54,6 +54,50 @@ def test_a_command_has_its_section_with_exactly_its_options(name):
     assert told == flags_of(name, command) - {"-h", "--help"}
 
 
+DECIDED_LATER = {
+    ("simulate", "--cold-start"),
+    ("simulate", "--profile"),
+    ("simulate", "--slo"),
+    ("emulate", "--max-adapters"),
+}
+"""Flags whose default is not the parser's: a policy file or a profile may have another."""
+
+
+def defaults_of(name, command):
+    """Each flag's default, as the code has it."""
+    if name == "emulate":
+        for action in parser()._actions:
+            yield from ((flag, action.default) for flag in action.option_strings)
+        return
+    given = command.make_context(name, [], resilient_parsing=True).params
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield from ((flag, given[option.name]) for flag in option.opts)
+
+
+def is_told(told, default):
+    """A word or number must be the default; words such as "as in the file" stand for none, nothing or 0."""
+    told, is_word = told.strip("`"), told.startswith("`")
+    if isinstance(default, int | float) and re.fullmatch(r"[\d.]+s?", told):
+        return float(told.rstrip("s")) == default
+    if is_word or re.fullmatch(r"[\d.]+s?", told):
+        return told == str(getattr(default, "value", default))
+    return not default or told == str(default)
+
+
+@pytest.mark.parametrize("name", dict(commands()))
+def test_a_default_in_the_docs_is_the_one_in_the_code(name):
+    table = {flag: cells[1] for cells in rows(told_of(name)) if len(cells) == 3 for flag in quoted(cells[0])}
+    defaults = dict(defaults_of(name, dict(commands())[name]))
+    wrong = {
+        flag: (told, defaults[flag])
+        for flag, told in table.items()
+        if flag in defaults and (name, flag) not in DECIDED_LATER and not is_told(told, defaults[flag])
+    }
+
+    assert not wrong
+
+
 def test_no_command_is_described_that_does_not_exist():
     headings = re.findall(r"^## `tidegate ([a-z ]+?)(?: [A-Z\[].*)?`$", PAGES["docs/cli.md"], re.MULTILINE)
 

@@ -43,6 +43,7 @@ def parse():
     parser.add_argument("--ready-after", type=float, default=0.0, help="503 before; 'inf' for never")
     parser.add_argument("--exit-code", type=int, help="exit at once")
     parser.add_argument("--say", default="", help="last words before that")
+    parser.add_argument("--probe-error", help="answer every POST with 500 and this message")
     parser.add_argument("--ignore-sigterm", action="store_true")
     parser.add_argument("--children", type=int, default=0)
     parser.add_argument(
@@ -75,7 +76,9 @@ def serve(options):
 
         def do_POST(self):
             self.rfile.read(int(self.headers["content-length"]))
-            if time.monotonic() < ready_at:
+            if options.probe_error:
+                self.answer(500, json.dumps({"error": {"message": options.probe_error}}).encode())
+            elif time.monotonic() < ready_at:
                 self.answer(503, json.dumps({"error": {"message": "Loading model"}}).encode())
             else:
                 self.answer(200, json.dumps({"choices": [{"text": "a"}]}).encode())

@@ -46,7 +46,7 @@ def chat(stream=False, **more):
 
 def post(body, path=CHAT, fields=(), length=True):
     """A request's bytes."""
-    lines = [f"POST {path} HTTP/1.1", "host: gateway", "content-type: application/json", *fields]
+    lines = [f"POST {path} HTTP/1.1", "host: localhost", "content-type: application/json", *fields]
     if length:
         lines.append(f"content-length: {len(body)}")
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
@@ -183,6 +183,9 @@ class Answer:
     whole: bool = True
     """False when the connection ended before the body did."""
 
+    was_reset: bool = False
+    """The connection ended with a word that something is missing."""
+
     @property
     def error(self):
         return json.loads(self.body)["error"]
@@ -214,9 +217,18 @@ class Client:
                 return Answer(status, fields, error.partial, head + error.partial, whole=False)
             return Answer(status, fields, body, head + body)
         if fields.get("transfer-encoding") != "chunked":
-            body = await self.reader.read()
-            return Answer(status, fields, body, head + body)
+            body, was_reset = await self._read_to_the_end()
+            return Answer(status, fields, body, head + body, whole=not was_reset, was_reset=was_reset)
         return await self._read_chunks(status, fields, head)
+
+    async def _read_to_the_end(self):
+        body = b""
+        try:
+            while data := await self.reader.read(65536):
+                body += data
+        except ConnectionResetError:
+            return body, True
+        return body, False
 
     async def _read_chunks(self, status, fields, raw):
         body = b""
@@ -260,11 +272,12 @@ class World:
         self.owner = DispatchOwner(
             Dispatcher(), WallClock(), self, on_report=self.reports.append, on_record=self._record
         )
+        self.names = {MODEL: ModelId(MODEL), "m-adapter": ModelId(MODEL)}
         self.settings = replace(settings or GatewaySettings(), port=0)
         self.gateway = Gateway(
             self.owner,
             self.settings,
-            models=lambda: [MODEL, "m-adapter"],
+            names=lambda: self.names,
             manners=lambda engine: manners or Manners(abort_marks=(b'"finish_reason":"abort"',)),
             meters=self.meters,
             resumes=resumes,

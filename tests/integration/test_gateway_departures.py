@@ -139,12 +139,24 @@ async def test_leaving_after_the_end_mark_is_no_departure():
 
 
 async def test_hundreds_of_clients_leaving_at_any_moment_leave_nothing_behind():
+    at_work = 0
+
     async def script(asked):
+        nonlocal at_work
+        at_work += 1
+        try:
+            await answer(asked)
+        finally:
+            at_work -= 1
+
+    async def answer(asked):
         await asyncio.sleep(dice.random() * 0.01)
         await asked.send(STREAM_HEAD)
         for _ in range(dice.randrange(4)):
             await asked.send(chunk(event("x")))
             await asyncio.sleep(dice.random() * 0.01)
+        if dice.randrange(4) == 0:
+            await asyncio.Event().wait()  # Only its client's departure ends this one.
         await asked.send(chunk(DONE) + b"0\r\n\r\n")
 
     async def come_and_go():
@@ -163,7 +175,10 @@ async def test_hundreds_of_clients_leaving_at_any_moment_leave_nothing_behind():
         assert w.at_rest()
         assert set(w.outcomes()) <= {"completed", "client_gone"}
         await wait_until(lambda: w.gateway.open_connections == 0)
-        await wait_until(lambda: all(a.gone.is_set() or True for e in engines for a in e.asked))
+        assert any(asked.gone.is_set() for engine in engines for asked in engine.asked)
+        await wait_until(lambda: at_work == 0)
+        # What is still open rests, and would serve the next request.
+        await wait_until(lambda: sum(engine.open for engine in engines) == w.gateway._porter.pool.resting)
 
 
 # ---- slow readers ----
@@ -188,9 +203,39 @@ async def test_a_slow_reader_holds_back_its_engine_and_is_cut():
         await client.send(post(chat(stream=True)))
         await wait_until(lambda: w.outcomes() == ["client_gone"])
         assert w.meters.refusals("slow_reader") == 1
+        # One request, one ending: why the client was cut off is told beside it.
+        assert {name: count for name, count in w.meters.outcomes().items() if count} == {"client_gone": 1}
         # Bounded by our buffer and the kernel's on both hops (6 MB each at most), not by the engine's will.
         assert sent < 30_000_000
         await wait_until(lambda: engine.open == 0)
+
+
+async def test_a_reader_that_never_fetches_the_end_of_a_whole_answer_is_cut_and_its_request_counted_once():
+    async def script(asked):
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: audio/wav\r\ncontent-length: 30000000\r\n\r\n"
+        await asked.send(head + b"x" * 30_000_000)
+
+    settings = GatewaySettings(slow_reader_bytes=64 * 1024 * 1024, slow_reader_timeout_s=0.2)
+    async with world(Engine(script), settings=settings) as w:
+        client = await w.connect()
+        await client.send(post(b'{"model":"m","input":"x"}', "/v1/audio/speech"))
+        await wait_until(lambda: w.outcomes() == ["completed"])
+        next(iter(w.gateway._desk.clients)).pause_writing()  # As at a lower bound.
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert w.meters.refusals("slow_reader") == 1
+        assert {name: count for name, count in w.meters.outcomes().items() if count} == {"completed": 1}
+
+
+async def test_who_sends_on_without_reading_is_cut_off_and_counted_as_a_reader():
+    settings = GatewaySettings(slow_reader_bytes=1024, slow_reader_timeout_s=50)
+    async with world(settings=settings) as w:
+        client = await w.connect()
+        with contextlib.suppress(ConnectionError):
+            while True:
+                await client.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n" * 1000)
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert w.meters.refusals("slow_reader") == 1
+        assert not any(w.meters.outcomes().values())
 
 
 async def test_a_reader_that_catches_up_gets_everything():
@@ -253,6 +298,38 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch):
         await client.send(post(b"x" * 1000)[:-500])
         assert await closed_with(client) == 408
         assert w.meters.refusals("slow_body") == 1
+
+
+async def test_bodies_that_are_together_too_large_are_told_to_come_back():
+    settings = GatewaySettings(max_body_bytes=100_000, max_bodies_bytes=150_000)
+    body = chat(filler="x" * 90_000)
+    request = post(body)
+    async with world(settings=settings) as w:
+        senders = [await w.connect() for _ in range(2)]
+        await senders[0].send(request[:-10])
+        await wait_until(lambda: w.gateway._desk.bodies.used > 80_000)
+        await senders[1].send(request[:-10])
+        answer = await senders[1].read()
+        assert (answer.status, answer.error["code"]) == (503, "too_many_bodies")
+        assert answer.error["type"] == "service_unavailable_error"
+        assert answer.fields["retry-after"] == "1"
+        assert "x-should-retry" not in answer.fields
+        assert await senders[1].at_end()
+        assert w.meters.refusals("too_many_bodies") == 1
+        # The other one is not touched, and makes room when it is whole.
+        await senders[0].send(request[-10:])
+        assert (await senders[0].read()).status == 200
+        assert w.gateway._desk.bodies.used == 0
+        assert (await w.ask(request)).status == 200
+
+
+async def test_a_chunk_that_is_announced_and_drips_is_a_slow_body(monkeypatch):
+    monkeypatch.setattr("tidegate.gateway.client.BODY_GRACE_S", 0.1)
+    async with world(settings=GatewaySettings(min_body_bytes_per_s=100_000)) as w:
+        client = await w.connect()
+        head = post(b"", fields=["transfer-encoding: chunked"], length=False)
+        await client.send(head + b"100000\r\nx")
+        assert await closed_with(client) == 408
 
 
 async def test_connections_beyond_the_bound_are_told_and_closed():

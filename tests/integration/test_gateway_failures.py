@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import socket
+import struct
 
 import pytest
 
 from integration.gateway_world import (
+    ANSWER,
     DONE,
     STREAM_HEAD,
     Engine,
@@ -264,6 +267,137 @@ async def test_a_document_cut_in_the_middle_ends_short():
         assert w.outcomes() == ["failed_midstream"]
 
 
+# ---- answers that end with their connection ----
+
+SPEECH = b'{"model":"m","input":"x"}'
+OLD = b"HTTP/1.0 200 OK\r\ncontent-type: audio/mpeg\r\n\r\n"
+CLOSING = b"HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\nconnection: close\r\n\r\n"
+OPEN = b"HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\n\r\n"
+
+
+async def close(asked):
+    asked.writer.close()
+    await asked.writer.wait_closed()
+
+
+async def reset(asked):
+    linger = struct.pack("ii", 1, 0)
+    asked.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    asked.cut()
+
+
+def in_two(head, first, second, end):
+    """An engine that goes on when ``go`` is set."""
+    go = asyncio.Event()
+
+    async def script(asked):
+        await asked.send(head + first)
+        await asyncio.wait_for(go.wait(), 5)
+        if second:
+            await asked.send(second)
+        await end(asked)
+
+    return Engine(script), go
+
+
+async def heard(w, go, request):
+    """The answer, of which the first part has come before the engine goes on."""
+    client = await w.connect()
+    await client.send(request)
+    await wait_until(lambda: any(type(t[0]).__name__ == "FirstByte" for t in w.turns))
+    go.set()
+    return await client.read()
+
+
+@pytest.mark.parametrize("head", [OLD, CLOSING])
+async def test_a_body_of_unknown_end_ends_as_it_came_and_claims_no_more(head):
+    engine, go = in_two(head, b"abc", b"def", close)
+    async with world(engine) as w:
+        answer = await heard(w, go, post(SPEECH, "/v1/audio/speech"))
+        assert (answer.body, answer.was_reset) == (b"abcdef", False)
+        # Chunks would claim an end that nobody knows.
+        assert not {"transfer-encoding", "content-length"} & set(answer.fields)
+        assert answer.fields["connection"] == "close"
+        await wait_until(lambda: w.outcomes() == ["completed"])
+
+
+@pytest.mark.parametrize("head, end", [(OPEN, close), (OPEN, reset), (OLD, reset), (CLOSING, reset)])
+async def test_a_body_of_unknown_end_that_is_cut_ends_in_a_reset(head, end):
+    engine, go = in_two(head, b"abc", b"", end)
+    async with world(engine) as w:
+        answer = await heard(w, go, post(SPEECH, "/v1/audio/speech"))
+        assert answer.was_reset
+        assert w.outcomes() == ["failed_midstream"]
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert w.at_rest()
+
+
+@pytest.mark.parametrize("end", [close, reset])
+async def test_a_client_of_http_1_0_notices_a_cut_of_a_body_in_chunks(end):
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: audio/mpeg\r\ntransfer-encoding: chunked\r\n\r\n"
+    engine, go = in_two(head, chunk(b"abc"), b"", end)
+    async with world(engine) as w:
+        request = post(SPEECH, "/v1/audio/speech").replace(b"HTTP/1.1", b"HTTP/1.0", 1)
+        assert (await heard(w, go, request)).was_reset
+        assert w.outcomes() == ["failed_midstream"]
+
+
+async def test_closing_the_gateway_is_no_end_of_a_body_of_unknown_end():
+    engine, _go = in_two(CLOSING, b"abc", b"", close)
+    async with world(engine) as w:
+        client = await w.connect()
+        await client.send(post(SPEECH, "/v1/audio/speech"))
+        await wait_until(lambda: any(type(t[0]).__name__ == "FirstByte" for t in w.turns))
+        await w.gateway.close()
+        assert (await client.read()).was_reset
+
+
+@pytest.mark.parametrize("head", [OLD, CLOSING, OPEN])
+@pytest.mark.parametrize("cut_at", [1, 23, 40, len(json.dumps(ANSWER)) - 1])
+async def test_half_a_document_is_no_document(head, cut_at):
+    async def script(asked):
+        await asked.send(
+            head.replace(b"audio/mpeg", b"application/json") + json.dumps(ANSWER).encode()[:cut_at]
+        )
+        await close(asked)
+
+    whole = Engine()
+    async with world(Engine(script), whole) as w:
+        answer = await w.ask(post(chat()))
+        assert json.loads(answer.body) == ANSWER
+        assert failures(w) == ["CUT"]
+        assert len(whole.asked) == 1
+
+
+@pytest.mark.parametrize("head", [OLD, CLOSING, OPEN, STREAM_HEAD])
+@pytest.mark.parametrize(
+    "path, last",
+    [
+        ("/v1/audio/transcriptions", b'data: {"type":"transcript.text.done","text":"hi"}\n\n'),
+        ("/v1/audio/translations", DONE),
+        ("/v1/audio/speech", b'data: {"type":"speech.audio.done"}\n\n'),
+    ],
+)
+@pytest.mark.parametrize("is_whole", [True, False])
+async def test_streams_about_audio_are_whole_with_their_end_mark_only(head, path, last, is_whole):
+    delta = b'data: {"type":"transcript.text.delta","delta":"hi"}\n\n'
+    wrap, tail = (chunk, b"0\r\n\r\n") if head is STREAM_HEAD else (bytes, b"")
+    then = wrap(last) + tail if is_whole else tail
+    engine, go = in_two(head.replace(b"audio/mpeg", b"text/event-stream"), wrap(delta), then, close)
+    request = post(SPEECH, path)
+    if path != "/v1/audio/speech":
+        form = b'--XX\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n--XX--\r\n'
+        request = post(form, path).replace(b"application/json", b"multipart/form-data; boundary=XX")
+    async with world(engine) as w:
+        answer = await heard(w, go, request)
+        if is_whole:
+            assert answer.body == delta + last
+            await wait_until(lambda: w.outcomes() == ["completed"])
+        else:
+            assert answer.body.startswith(delta + b'data: {"error"')
+            assert w.outcomes() == ["failed_midstream"]
+
+
 # ---- connections that were kept ----
 
 
@@ -443,6 +577,66 @@ async def test_stopping_lets_what_runs_end_and_closes_after_it():
         answer = await busy.read()
         assert (answer.status, answer.fields["connection"]) == (200, "close")
         assert await busy.at_end()
+        await wait_until(lambda: not w.gateway._server.is_serving())
+        with pytest.raises(ConnectionRefusedError):
+            await w.connect()
+
+
+async def test_while_what_runs_ends_whoever_asks_is_told_that_the_gateway_stops():
+    go = asyncio.Event()
+
+    async def script(asked):
+        await go.wait()
+        await asked.send(whole_json())
+
+    engine = Engine(script)
+    async with world(engine) as w:
+        busy = await w.connect()
+        await busy.send(post(chat()))
+        await wait_until(lambda: engine.asked)
+        w.stop(within_s=10)
+        for path, status in (("/ready", 503), ("/health", 200), ("/ready", 503)):
+            client = await w.connect()
+            await client.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            answer = await client.read()
+            assert (answer.status, answer.fields["connection"]) == (status, "close")
+            assert ("retry-after" in answer.fields) == (status == 503)
+            assert await client.at_end()
+        for stream in (False, True):
+            client = await w.connect()
+            await client.send(post(chat(stream=stream)))
+            answer = await client.read()
+            assert (answer.status, answer.error["code"]) == (503, "gateway_stopping")
+            assert answer.fields["retry-after"] == "1"
+            assert await client.at_end()
+        silent = await w.connect()
+        go.set()
+        assert (await busy.read()).status == 200
+        # Nobody is kept waiting by a connection that asks for nothing.
+        assert await silent.at_end(within_s=1)
+        await wait_until(lambda: w.gateway.open_connections == 0)
+        assert len(engine.asked) == 1
+        assert sorted(w.outcomes()) == ["completed", "rejected_stopping", "rejected_stopping"]
+
+
+async def test_at_the_deadline_the_listener_goes_too():
+    async with world(Engine(hang)) as w:
+        client = await w.connect()
+        await client.send(post(chat()))
+        await wait_until(lambda: w.owner.open_requests == 1)
+        w.stop(within_s=0.1)
+        assert (await client.read()).status == 503
+        await wait_until(lambda: not w.gateway._server.is_serving())
+
+
+async def test_an_idle_gateway_stops_at_once():
+    async with world() as w:
+        client = await w.connect()
+        await client.send(post(chat()))
+        await client.read()
+        w.stop(within_s=10)
+        assert not w.gateway._server.is_serving()
+        assert await client.at_end(within_s=0.5)
         with pytest.raises(ConnectionRefusedError):
             await w.connect()
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import re
 
 import pytest
 
@@ -10,13 +11,13 @@ from integration.gateway_world import CHAT, DONE, Engine, chat, post, wait_until
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.types import FlowId
 
-HOST = b"Host: g\r\n"
+HOST = b"Host: localhost\r\n"
 JSON = b"Content-Type: application/json\r\n"
 BODY = chat()
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 LINE = b"POST /v1/chat/completions HTTP/1.1\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
-HIDDEN = b"GET /v1/models HTTP/1.1\r\nHost: g\r\n\r\n"
+HIDDEN = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def request(*fields, line=LINE, body=BODY):
@@ -87,7 +88,7 @@ MALFORMED = {
     ),
     "a user in the target": (
         400,
-        request(HOST, JSON, LENGTH, line=b"POST http://a@g/v1/chat/completions HTTP/1.1\r\n"),
+        request(HOST, JSON, LENGTH, line=b"POST http://a@localhost/v1/chat/completions HTTP/1.1\r\n"),
     ),
     "another scheme": (400, request(HOST, JSON, LENGTH, line=b"POST file:///etc/passwd HTTP/1.1\r\n")),
     "a broken IPv6 target": (400, request(HOST, JSON, LENGTH, line=b"POST http://[/ HTTP/1.1\r\n")),
@@ -114,8 +115,11 @@ MALFORMED = {
     "a blank line first": (400, b"\r\n" + request(HOST, JSON, LENGTH)),
     "TLS": (400, bytes.fromhex("16030100a5010000a10303")),
     "CONNECT": (400, b"CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n"),
-    "a body on GET": (400, b"GET /health HTTP/1.1\r\nHost: g\r\nContent-Length: 3\r\n\r\nabc"),
-    "chunks on GET": (400, b"GET /health HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    "a body on GET": (400, b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc"),
+    "chunks on GET": (
+        400,
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
     "an unknown expectation": (417, request(HOST, JSON, LENGTH, b"Expect: 200-ok\r\n")),
     "too many fields": (431, request(HOST, JSON, LENGTH, b"X: y\r\n" * 200)),
     "too large a head": (431, request(HOST, JSON, LENGTH, b"X: %b\r\n" % (b"y" * 20_000))),
@@ -193,9 +197,11 @@ async def test_byte_by_byte_it_is_the_same(name):
 @pytest.mark.parametrize(
     "good",
     [
-        request(HOST, JSON, LENGTH, line=b"POST http://g/v1/chat/completions HTTP/1.1\r\n"),
+        request(HOST, JSON, LENGTH, line=b"POST http://localhost/v1/chat/completions HTTP/1.1\r\n"),
         request(b"Host: [::1]:8400\r\n", JSON, LENGTH),
-        request(b"hOsT: G.example.com.:80\r\n", JSON, LENGTH),
+        request(b"hOsT: LocalHost:80\r\n", JSON, LENGTH),
+        request(b"Host: 127.9.8.7:1\r\n", JSON, LENGTH),
+        request(JSON, LENGTH, line=LINE.replace(b"1.1", b"1.0")),
         request(HOST, b"Content-Type: application/json; charset=utf-8\r\n", LENGTH),
         request(HOST, JSON, LENGTH, line=b"POST /v1/chat/completions?api-version=1 HTTP/1.1\r\n"),
         request(
@@ -217,7 +223,7 @@ async def test_what_is_unusual_and_clear_is_accepted(good):
 async def test_trace_is_refused():
     async with world() as w:
         client = await w.connect()
-        await client.send(b"TRACE /health HTTP/1.1\r\nHost: g\r\n\r\n")
+        await client.send(b"TRACE /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert (await client.read()).status == 405
 
 
@@ -308,7 +314,7 @@ async def test_a_bad_body_is_named_and_not_repeated(name, caplog):
     ],
 )
 async def test_a_bad_form_is_refused(form):
-    head = f"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: g\r\ncontent-type: multipart/form-data; boundary=XX\r\ncontent-length: {len(form)}\r\n\r\n"
+    head = f"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=XX\r\ncontent-length: {len(form)}\r\n\r\n"
     async with world() as w:
         assert (await w.ask(head.encode() + form)).status == 400
 
@@ -350,7 +356,39 @@ async def test_413_is_readable_while_the_body_is_still_being_sent():
         assert (answer.status, answer.error["code"]) == (413, "request_too_large")
 
 
-# ---- keys ----
+# ---- hosts and keys ----
+
+FOREIGN = [
+    "g",
+    "evil.example",
+    "localhost.evil.example",
+    "127.0.0.1.evil.example",
+    "10.0.0.7:8400",
+    "[2001:db8::1]",
+]
+PATHS = ["/v1/models", "/metrics", "/health", "/ready", "/nowhere"]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+async def test_without_keys_nothing_answers_to_a_name_that_a_web_page_could_have(host):
+    engine = Engine()
+    async with world(engine) as w:
+        asked = [post(chat()), *(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() for path in PATHS)]
+        for data in asked:
+            name = b"\r\nhost: %b\r\n" % host.encode()
+            answer = await w.ask(re.sub(rb"\r\nhost: [^\r]*\r\n", name, data))
+            assert (answer.status, answer.error["code"]) == (421, "misdirected_request")
+            assert set(answer.error) == {"message", "type", "param", "code"}
+        assert engine.asked == []
+        assert w.meters.refusals("unknown_host") == len(asked)
+
+
+@pytest.mark.parametrize("host", [*FOREIGN, "G.example.com.:80"])
+async def test_with_keys_any_well_formed_name_will_do(host):
+    async with world(settings=GatewaySettings(keys=KEYS)) as w:
+        good = post(chat(), fields=["authorization: Bearer sk-good"])
+        assert (await w.ask(good.replace(b"host: localhost", b"host: " + host.encode()))).status == 200
+
 
 KEYS = {hashlib.sha256(b"sk-good").hexdigest(): Client(FlowId("team-a"), 3)}
 
@@ -379,10 +417,10 @@ async def test_without_a_good_key_nothing_is_reached(field, caplog):
         assert "sk-" not in answer.body.decode() + caplog.text
         for path in ("/v1/models", "/metrics"):
             client = await w.connect()
-            await client.send(f"GET {path} HTTP/1.1\r\nhost: g\r\n\r\n".encode())
+            await client.send(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             assert (await client.read()).status == 401
         client = await w.connect()
-        await client.send(b"GET /ready HTTP/1.1\r\nhost: g\r\n\r\n")
+        await client.send(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert (await client.read()).status == 200
 
 

@@ -152,7 +152,7 @@ async def test_pipelined_requests_are_answered_in_their_order():
 
     async with world(Engine(script)) as w:
         client = await w.connect()
-        get = b"GET /health HTTP/1.1\r\nhost: g\r\n\r\n"
+        get = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
         await client.send(b"".join(post(chat(seed=n)) + get for n in range(20)))
         for n in range(20):
             assert json.loads((await client.read()).body) == {"seed": n}
@@ -223,11 +223,32 @@ async def test_an_upload_goes_to_the_engine_as_it_came():
         b'--XX\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
         b'\x00\x01\r\n\r\nRIFF\r\n--XX\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n--XX--\r\n'
     )
-    head = f"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: g\r\ncontent-type: multipart/form-data; boundary=XX\r\ncontent-length: {len(form)}\r\n\r\n"
+    head = f"POST /v1/audio/transcriptions HTTP/1.1\r\nhost: localhost\r\ncontent-type: multipart/form-data; boundary=XX\r\ncontent-length: {len(form)}\r\n\r\n"
     async with world(engine) as w:
         assert (await w.ask(head.encode() + form)).status == 200
         assert engine.asked[0].body == form
         assert engine.asked[0].fields["content-type"] == "multipart/form-data; boundary=XX"
+
+
+async def test_an_adapters_name_leads_to_its_model_and_reaches_the_rewriting_as_it_was_written():
+    engine, seen = Engine(), []
+
+    def rewrite(engine, model, body):
+        seen.append((engine, model))
+        return body
+
+    async with world(engine, rewrite=rewrite) as w:
+        answer = await w.ask(post(chat(model="m-adapter")))
+        assert answer.status == 200
+        assert seen == [("engine", "m")]
+        assert json.loads(engine.asked[0].body)["model"] == "m-adapter"
+        await wait_until(lambda: w.records)
+        assert w.records[0].model == "m"
+        assert w.meters.requests("m", w.records[0].outcome) == 1
+        # Names that come later hold for requests that come later.
+        assert (await w.ask(post(chat(model="new")))).status == 404
+        w.names = w.names | {"new": w.names["m"]}
+        assert (await w.ask(post(chat(model="new")))).status == 200
 
 
 async def test_the_body_is_rewritten_for_the_engine_that_gets_it():
@@ -242,7 +263,7 @@ async def test_pages():
 
         async def get(path, method="GET"):
             client = await w.connect()
-            await client.send(f"{method} {path} HTTP/1.1\r\nhost: g\r\n\r\n".encode())
+            await client.send(f"{method} {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
             return await client.read(bodiless=method == "HEAD")
 
         models = json.loads((await get("/v1/models")).body)
@@ -268,7 +289,7 @@ async def test_random_model_names_add_no_series():
         for n in range(50):
             await client.send(post(json.dumps({"model": f"x{n}"}).encode()))
             assert (await client.read()).status == 404
-        await client.send(b"GET /metrics HTTP/1.1\r\nhost: g\r\n\r\n")
+        await client.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n")
         page = (await client.read()).body.decode()
         assert 'tidegate_requests_total{model="other",outcome="rejected_unknown_model"} 50.0' in page
         assert "x49" not in page
@@ -283,7 +304,7 @@ async def test_a_request_waits_at_zero_replicas_and_is_sent_when_one_is_ready():
         await client.send(post(chat()))
         await wait_until(lambda: w.owner.open_requests == 1)
         client_2 = await w.connect()
-        await client_2.send(b"GET /ready HTTP/1.1\r\nhost: g\r\n\r\n")
+        await client_2.send(b"GET /ready HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert (await client_2.read()).status == 200
         w.publish(engines=[engine])
         assert (await client.read()).status == 200

@@ -1,5 +1,6 @@
 """Laws of policy files: whatever loads, round-trips; whatever is refused says which key."""
 
+import contextlib
 import string
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.config import PolicyError, parse, render, units
+from tidegate.config import PolicyError, load, parse, render, units
 from tidegate.config.schema import SECTIONS, keys_of
 
 BASE = Path("/nowhere")
@@ -91,11 +92,14 @@ def models(draw):
     return model
 
 
+devices = st.dictionaries(st.integers(0, 15), st.none() | sizes(2**20, 2**40)).map(
+    lambda found: [n if size is None else {"index": n, "memory": size} for n, size in sorted(found.items())]
+)
 policies = st.fixed_dictionaries(
     {"models": st.dictionaries(names, models(), min_size=1, max_size=3)},
     optional={
         "gateway": some(port=st.just(0), max_body_size=sizes(1024, 2**30), keepalive=durations(1, 3600)),
-        "fleet": some(max_replicas=st.integers(1, 99), gpus=st.sets(st.integers(0, 15)).map(sorted)),
+        "fleet": some(max_replicas=st.integers(1, 99), gpus=devices),
         "journal": st.just("off") | some(max_size=sizes(2**20, 2**40)),
     },
 )
@@ -151,6 +155,123 @@ def test_whatever_is_refused_says_which_key(policy):
 def test_any_text_loads_or_is_refused(text):
     for problem in problems_of(text):
         assert "\n" not in str(problem)
+
+
+# Pieces of YAML and of policies, in any order: what a person, a template or a bad copy could leave in a file.
+PIECES = [
+    *ALL_KEYS,
+    *(
+        "models:",
+        "gateway:",
+        "fleet:",
+        "journal:",
+        "keys:",
+        "m:",
+        "static:",
+        "gpus:",
+        "engine: vllm",
+        "weights: a/b",
+    ),
+    *(
+        ": ",
+        ":",
+        "- ",
+        "? ",
+        ", ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "|",
+        ">",
+        "|2-",
+        "&a ",
+        "*a ",
+        "<<: *a",
+        "!!",
+        "!x ",
+        "!!str ",
+    ),
+    *(
+        "!!binary ",
+        "!!set ",
+        "!!float ",
+        "!!null ",
+        "!!map ",
+        "!!python/object:x ",
+        "%YAML 1.1\n",
+        "%TAG ! x\n",
+    ),
+    *("---", "...", "\n---\n", "#", "'", '"', "~", "null", "true", "yes", "off", "auto", "=", "<<"),
+    *('"\\ud800"', '"\\udfff\\ud800"', '"\\U0010ffff"', '"\\UFFFFFFFF"', '"\\U00110000"', '"\\x00"', '"\\0"'),
+    *(
+        "0",
+        "-0",
+        "007",
+        "1e999",
+        "-1e999",
+        ".5",
+        ".inf",
+        ".nan",
+        "9" * 18,
+        "9" * 5000,
+        "0x10",
+        "1_000",
+        "1:30:00",
+    ),
+    *("\n", "\n  ", "\n    ", "\t", "\r", "\x85", "\u2028", "\ufeff", "\x00", "\x1b", "\ud83d", "é", "😀"),
+    *(
+        "http://h:1",
+        "http://h:99999",
+        "http://[::1]:1",
+        "http://[:1",
+        "127.0.0.1",
+        "::",
+        "2001-01-01",
+        "package:x/y",
+    ),
+    *("10s", "80GiB", "2/h", "٣", "٣s", "²", "1٣GiB", "{port}", "{", "~user/x", "/", "..", "a" * 300),
+]
+yaml_ish = st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=25).map("".join)
+
+
+@settings(max_examples=400)
+@given(yaml_ish)
+def test_yaml_or_nearly_loads_or_is_refused(text):
+    for problem in problems_of(text):
+        assert "\n" not in str(problem)
+        str(problem).encode()
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["gateway", "fleet", "journal", "models.m", "models", "models.m.scaling"]),
+            st.sampled_from(ALL_KEYS) | st.sampled_from(PIECES),
+            st.sampled_from(PIECES),
+        ),
+        max_size=5,
+    )
+)
+def test_any_value_in_any_place_loads_or_is_refused(lines):
+    text = "models: {m: {engine: vllm, weights: a/b}}\n"
+    for place, key, value in lines:
+        *outer, last = place.split(".")
+        opened = "".join(f"{word}: {{" for word in outer)
+        text += f"{opened}{last}: {{{key}: {value}}}{'}' * len(outer)}\n"
+    for candidate in (text, text.partition("\n")[2]):
+        for problem in problems_of(candidate):
+            assert "\n" not in str(problem)
+            str(problem).encode()
+
+
+@given(st.binary(max_size=80))
+def test_any_file_loads_or_is_refused(tmp_path_factory, raw):
+    path = tmp_path_factory.getbasetemp() / "policy.yaml"
+    path.write_bytes(raw)
+    with contextlib.suppress(PolicyError):
+        load(path)
 
 
 @given(seconds)

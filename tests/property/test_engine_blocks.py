@@ -33,7 +33,7 @@ class PoolMachine(RuleBasedStateMachine):
             self.uses[name] = self.uses.get(name, 0) + 1
         self.pool.take(len(new) + more)
         del self.line[: len(new) + more]
-        named = [name for name in new if self.pool.name(name)]
+        named = self.pool.named(new)
         assert named == [name for name in new if name not in self.uses and name not in self.line]
         self.uses |= dict.fromkeys(named, 1)
         self.held.append((len(new) - len(named) + more, shared + named))

@@ -1,5 +1,6 @@
 """Laws of the whole FleetController, over random days: load, crashes, silence, bad figures, new settings."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -63,6 +64,7 @@ class Watcher:
         self.desired = {}
         self.limits = LIMITS
         self.gone = set()
+        self.silent = set()
         self.log = []
 
     def play(self, event):
@@ -73,6 +75,8 @@ class Watcher:
             self.limits = event.limits
         if isinstance(event, ReplicaSeen) and event.seen is Seen.EXITED:
             self.gone.add(event.replica_id)
+        if isinstance(event, ReplicaSeen) and event.seen is Seen.UNRESPONSIVE:
+            self.silent.add(event.replica_id)
         for effect in effects:
             match effect:
                 case Launch():
@@ -112,6 +116,8 @@ class Watcher:
     def check_stop(self, order, before):
         if before.get(order.replica_id) not in (State.SERVING, State.DRAINING):
             return
+        if order.replica_id in self.silent:
+            return  # Its requests will not end.
         since_s = self.draining_since.get(order.replica_id)
         assert since_s is not None, "it drains before it is stopped"
         deadline_s = SPEC[self.alive[order.replica_id]].drain_deadline_s
@@ -125,7 +131,7 @@ class Watcher:
         }
 
 
-def report(watcher, queued, in_flight, tokens, *, gateway="g"):
+def report(watcher, queued, in_flight, tokens, failures=(), *, gateway="g"):
     demands = tuple(
         ModelDemand(
             model, queued, in_flight, queued + in_flight if queued == queued else 0, 0, 0, 0, 0, 0, 0.0, None
@@ -133,7 +139,10 @@ def report(watcher, queued, in_flight, tokens, *, gateway="g"):
         for model in SPEC
     )
     routes = watcher.table.routes if watcher.table else ()
-    loads = tuple(ReplicaLoad(r.replica_id, tokens, tokens) for r in routes)
+    failures = itertools.cycle(failures or (0,))
+    loads = tuple(
+        ReplicaLoad(r.replica_id, tokens, tokens, n) for r, n in zip(routes, failures, strict=False)
+    )
     watcher.loads = {load.replica_id: load.in_flight for load in loads}
     return DemandReported(
         DemandReport(gateway, watcher.table.version if watcher.table else 0, demands, loads)
@@ -144,12 +153,18 @@ counts = st.one_of(st.integers(0, 40), st.just(math.nan), st.just(-3))
 steps = st.lists(
     st.one_of(
         st.tuples(st.just("wait"), st.sampled_from([0.25, 1.0, 3.0, 11.0])),
-        st.tuples(st.just("report"), counts, st.integers(0, 30), st.integers(0, 2)),
+        st.tuples(
+            st.just("report"),
+            counts,
+            st.integers(0, 30),
+            st.integers(0, 2),
+            st.lists(st.integers(0, 9), max_size=3),
+        ),
         st.tuples(st.just("signals"), st.sampled_from([None, 0.1, 0.95, math.nan])),
         st.tuples(
             st.just("seen"),
             st.integers(0, 9),
-            st.sampled_from([Seen.STARTING, Seen.READY, Seen.EXITED, Seen.GAVE_UP]),
+            st.sampled_from([Seen.STARTING, Seen.READY, Seen.EXITED, Seen.GAVE_UP, Seen.UNRESPONSIVE]),
         ),
         st.tuples(st.just("adopt"), st.integers(1, 40), st.sampled_from([A, B])),
         st.tuples(st.just("configure"), st.sampled_from([FleetLimits(), LIMITS])),
@@ -165,8 +180,8 @@ def story(watcher, steps):
         match step:
             case ("wait", span_s):
                 watcher.now_s += span_s
-            case ("report", queued, in_flight, tokens):
-                watcher.play(report(watcher, queued, in_flight, tokens))
+            case ("report", queued, in_flight, tokens, failures):
+                watcher.play(report(watcher, queued, in_flight, tokens, failures))
             case ("signals", utilization):
                 watcher.play(SignalsReported(B, utilization))
             case ("seen", which, seen):

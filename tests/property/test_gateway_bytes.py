@@ -15,11 +15,13 @@ from tidegate.gateway.body import read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.errors import Refusal
-from tidegate.gateway.framing import ChunkFlow, Malformed, RechunkFlow, chunk, dechunk
+from tidegate.gateway.flows import RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Malformed, chunk, dechunk
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import RELAYS
 from tidegate.gateway.upstream import UpstreamConnection
-from tidegate.gateway.visit import Ticket
+from tidegate.gateway.visit import Verdict
 
 CHAT = RELAYS["/v1/chat/completions"]
 
@@ -57,6 +59,7 @@ class Desk:
 
     def __init__(self):
         self.taken = []
+        self.bodies = Budget(10_000)
         self.refusals = []
 
     def arrived(self, client):
@@ -67,11 +70,11 @@ class Desk:
 
     def judge(self, raw):
         head = gate.read_head(raw, max_bytes=16 * 1024, max_fields=100)
-        return Ticket(head), head.length
+        return Verdict(head), head.length
 
-    def take(self, client, ticket, body):
-        self.taken.append((ticket.head.method, ticket.head.path, body))
-        client.answer(b".", keep_alive=ticket.head.keep_alive)
+    def take(self, client, verdict, body):
+        self.taken.append((verdict.head.method, verdict.head.path, body))
+        client.answer(b".", keep_alive=verdict.head.keep_alive)
 
     def refused(self, refusal):
         self.refusals.append(refusal.status)

@@ -27,8 +27,6 @@ class Manners:
     """Bytes inside a streamed event that mean the engine cut its answer short and calls it finished."""
     silence_means_dead_s: float | None = None
     """A running stream without a byte for this long is taken for dead. None: the gateway's own limit."""
-    needs_lora_field: bool = False
-    """Every request must say which adapters apply, or the last request's choice leaks into it."""
     busy_marks: tuple[bytes, ...] = ()
     """Bytes in an error answer's body that mean "not taken, nothing started", whatever its status."""
     chat_continuation: Mapping[str, object] | None = None

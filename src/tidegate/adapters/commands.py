@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 from tidegate.adapters.base import Adapter, EngineSpec
 from tidegate.core.types import Address
+
+_NOWHERE = Address("127.0.0.1", 0)
 
 
 def filled(template: Sequence[str], spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
@@ -31,6 +35,17 @@ def _replaced(word: str, values: dict[str, str]) -> str:
     return word
 
 
+def command_hash(adapter: Adapter, spec: EngineSpec, gpus: int, memory_bytes: int | None) -> str:
+    """The same for two replicas that are started alike, whatever their ports and devices.
+
+    Raises:
+        ValueError: there is no command for it.
+    """
+    environment = sorted(adapter.environment(spec, ()).items())
+    told = [adapter.name, adapter.command(spec, _NOWHERE, ()), environment, gpus, memory_bytes]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+
+
 def number_after(argv: Sequence[str], *flags: str) -> int | None:
     """The number that follows one of these flags, as ``--flag 8`` or ``--flag=8``; the last one wins."""
     found = None
@@ -44,19 +59,3 @@ def number_after(argv: Sequence[str], *flags: str) -> int | None:
         if value.isdecimal():
             found = int(value)
     return found
-
-
-def batch_mismatch(adapter: Adapter, argv: Sequence[str], concurrency_target: float) -> str | None:
-    """What to warn of when a replica is meant to carry another number of requests than its engine runs
-    at once; None when the two agree or the command line does not say."""
-    batch = adapter.batch_size(argv)
-    if batch is None or batch == concurrency_target:
-        return None
-    if batch < concurrency_target:
-        consequence = "the surplus waits inside the engine, where no other replica can take it"
-    else:
-        consequence = "replicas are added before the ones there are full"
-    return (
-        f"concurrency_target is {concurrency_target:g} but the {adapter.name} engine runs {batch} requests "
-        f"at once: {consequence}"
-    )

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -42,13 +42,13 @@ class LlamaCpp:
         # Between two chunks lies at most one batch of somebody else's prompt: 512 tokens, which a
         # slow core computes in about 5 s.
         silence_means_dead_s=30.0,
-        needs_lora_field=True,
         # A last message of the assistant is gone on with, unasked.
         chat_continuation={},
         continues_completions=True,
     )
     metrics_path = "/metrics"
     sleep_check_path = "/props"
+    readiness = staticmethod(openai_api.token_readiness)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """Our launcher around the server in the ``xllamacpp`` wheel."""
@@ -78,10 +78,6 @@ class LlamaCpp:
     def probe(self, model_name: str) -> Probe:
         """One token that leaves the prompt cache alone."""
         return openai_api.completion_probe(model_name, cache_prompt=False)
-
-    def readiness(self, status: int, body: bytes) -> Readiness:
-        """503 while loading."""
-        return openai_api.token_readiness(status, body)
 
     def is_sleeping(self, body: bytes) -> bool:
         """From ``/props``; an older build that does not say is awake."""

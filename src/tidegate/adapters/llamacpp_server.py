@@ -111,6 +111,9 @@ def _configure(parameters: Any, options: argparse.Namespace, xllamacpp: Any) -> 
     parameters.n_ubatch = min(parameters.n_ubatch, options.batch)
     parameters.cpuparams.n_threads = options.threads
     parameters.cpuparams_batch.n_threads = options.threads
+    # A thread serves one connection as long as that is kept. With the server's own slots + 2 a dozen busy
+    # connections leave none for whoever asks whether it still lives, or how much it has to do.
+    parameters.n_threads_http = 2 * options.slots + 32
     parameters.cache_ram_mib = options.cache_ram_mib
     parameters.n_gpu_layers = options.gpu_layers
     parameters.sleep_idle_seconds = options.sleep_idle_seconds

@@ -36,7 +36,7 @@ def fields_of(body: bytes) -> Fields | None:
     """The body's top-level fields; None when it is not a JSON object, which is the engine's to refuse."""
     try:
         return _OBJECT.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

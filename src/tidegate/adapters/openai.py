@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.adapters import commands, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
 from tidegate.core.types import Address
 
 
@@ -20,6 +20,9 @@ class OpenAI:
     manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
     metrics_path = None
     sleep_check_path = None
+    probe = staticmethod(openai_api.chat_probe)
+    readiness = staticmethod(openai_api.token_readiness)
+    is_sleeping = staticmethod(openai_api.never_sleeps)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """The operator's command.
@@ -49,18 +52,6 @@ class OpenAI:
             "--slots",
         )
         return commands.number_after(argv, *flags)
-
-    def probe(self, model_name: str) -> Probe:
-        """One token of a chat."""
-        return openai_api.chat_probe(model_name)
-
-    def readiness(self, status: int, body: bytes) -> Readiness:
-        """A token, or the usual words for "not yet"."""
-        return openai_api.token_readiness(status, body)
-
-    def is_sleeping(self, body: bytes) -> bool:
-        """Not known to sleep."""
-        return False
 
     def metrics(self, page: str) -> EngineMetrics:
         """Nothing is known."""

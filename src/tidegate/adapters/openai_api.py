@@ -1,4 +1,4 @@
-"""What every OpenAI-compatible engine has in common: the probe that asks for one token, and its answer."""
+"""What OpenAI-compatible engines have in common: the probe that asks for one token, and its answer."""
 
 from __future__ import annotations
 
@@ -39,3 +39,8 @@ def token_readiness(status: int, body: bytes) -> Readiness:
         return Readiness.READY if _ANSWER.decode(body).choices else Readiness.BROKEN
     except msgspec.DecodeError:
         return Readiness.BROKEN
+
+
+def never_sleeps(_body: bytes) -> bool:
+    """Of an engine that does not sleep, or that a scrape does not wake: nobody asks."""
+    return False

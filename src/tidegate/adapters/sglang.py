@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -38,6 +38,9 @@ class SGLang:
     )
     metrics_path = "/metrics"
     sleep_check_path = None
+    probe = staticmethod(openai_api.completion_probe)
+    readiness = staticmethod(openai_api.token_readiness)
+    is_sleeping = staticmethod(openai_api.never_sleeps)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """Through ``python``, found on the path that the operator gives the engine."""
@@ -63,18 +66,6 @@ class SGLang:
     def batch_size(self, argv: Sequence[str]) -> int | None:
         """``--max-running-requests N``."""
         return commands.number_after(argv, "--max-running-requests")
-
-    def probe(self, model_name: str) -> Probe:
-        """One token."""
-        return openai_api.completion_probe(model_name)
-
-    def readiness(self, status: int, body: bytes) -> Readiness:
-        """503 until its own warm-up has passed."""
-        return openai_api.token_readiness(status, body)
-
-    def is_sleeping(self, body: bytes) -> bool:
-        """A scrape does not wake it, so nobody asks."""
-        return False
 
     def metrics(self, page: str) -> EngineMetrics:
         """Requests add up over data-parallel ranks, the fullest KV cache counts."""

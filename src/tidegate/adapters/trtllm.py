@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -36,6 +36,9 @@ class TrtLlm:
     manners = Manners()
     metrics_path = "/prometheus/metrics"
     sleep_check_path = None
+    probe = staticmethod(openai_api.completion_probe)
+    readiness = staticmethod(openai_api.token_readiness)
+    is_sleeping = staticmethod(openai_api.never_sleeps)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """``trtllm-serve``; the operator's own arguments come last and win."""
@@ -57,18 +60,6 @@ class TrtLlm:
     def batch_size(self, argv: Sequence[str]) -> int | None:
         """``--max_batch_size N``."""
         return commands.number_after(argv, "--max_batch_size")
-
-    def probe(self, model_name: str) -> Probe:
-        """One token."""
-        return openai_api.completion_probe(model_name)
-
-    def readiness(self, status: int, body: bytes) -> Readiness:
-        """Refused until ready."""
-        return openai_api.token_readiness(status, body)
-
-    def is_sleeping(self, body: bytes) -> bool:
-        """It does not sleep."""
-        return False
 
     def metrics(self, page: str) -> EngineMetrics:
         """``trtllm_*``, or Triton's families where a label tells what is counted."""

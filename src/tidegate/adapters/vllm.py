@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe, Readiness
+from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -61,6 +61,9 @@ class Vllm:
     )
     metrics_path = "/metrics"
     sleep_check_path = None
+    probe = staticmethod(openai_api.completion_probe)
+    readiness = staticmethod(openai_api.token_readiness)
+    is_sleeping = staticmethod(openai_api.never_sleeps)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """``vllm serve``; the operator's own arguments come last and win."""
@@ -88,18 +91,6 @@ class Vllm:
     def batch_size(self, argv: Sequence[str]) -> int | None:
         """``--max-num-seqs N``."""
         return commands.number_after(argv, "--max-num-seqs", "--max_num_seqs")
-
-    def probe(self, model_name: str) -> Probe:
-        """One token."""
-        return openai_api.completion_probe(model_name)
-
-    def readiness(self, status: int, body: bytes) -> Readiness:
-        """Refused until ready, so that most answers are final."""
-        return openai_api.token_readiness(status, body)
-
-    def is_sleeping(self, body: bytes) -> bool:
-        """A scrape does not wake it, so nobody asks."""
-        return False
 
     def metrics(self, page: str) -> EngineMetrics:
         """One series per data-parallel engine: requests add up, the fullest KV cache counts."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from tidegate.adapters.base import EngineSpec
 from tidegate.core.effects import Launch, Stop
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.types import ReplicaId
 
 FleetEvent = ReplicaSeen | ReplicaAdopted | EngineReported
 Report = Callable[[FleetEvent], None]
@@ -28,10 +30,23 @@ class Fleet(Protocol):
 
     def launch(self, order: Launch) -> None:
         """Start a replica. ``ReplicaSeen`` with STARTING, then READY and its address, or EXITED with
-        the engine's last words, follows. Launching an id that runs already does nothing."""
+        the reason, follows. Launching an id that runs already does nothing.
+
+        One that is ready and gives no answer any more is reported as UNRESPONSIVE, again and again while
+        that lasts; it goes on until it is stopped."""
 
     def stop(self, order: Stop) -> None:
         """End a replica's whole process group. EXITED follows once it is empty. Idempotent."""
+
+    def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
+        """What this replica's engine was started with, whatever is configured by now; None when there is
+        no such replica."""
+
+    def last_words(self, replica_id: ReplicaId) -> str:
+        """What its engine wrote last, also after its end; empty when nothing is known.
+
+        Engines print tokens, keys and prompts. This is for the admin page, and for nobody else: not for
+        clients, not for the journal, not for our own log. No ``ReplicaSeen.detail`` has a word of it."""
 
     async def close(self, *, leave_running: bool = False) -> None:
         """Stop every replica (or leave them to be adopted) and let go of the fleet."""

@@ -20,7 +20,8 @@ from tidegate.core.types import Address
 _FIRST_TIMEOUT_S = 1.0
 _LONGEST_TIMEOUT_S = 30.0
 _FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 0.04
+"""A ready engine is noticed within it. A probe of one that loads is refused at once and costs nothing."""
 _BROKEN_FOR_S = 3.0
 """Nothing but final answers (unknown model, engine error) for so long means that waiting is in vain."""
 
@@ -31,7 +32,9 @@ class Answer:
 
     readiness: Readiness
     detail: str
-    """For a human: the status and the engine's own words about it."""
+    """In our words, for whoever asks."""
+    words: str = ""
+    """The engine's own about it. They may hold anything, and are for the admin page alone."""
     is_slow: bool = False
     """No answer within the time given."""
     is_refused: bool = False
@@ -60,11 +63,11 @@ class EngineClient:
         if isinstance(sent, Answer):
             return sent
         status, answer = sent
-        return Answer(adapter.readiness(status, answer), f"HTTP {status}{_message(answer)}")
+        return Answer(adapter.readiness(status, answer), f"HTTP {status}", _message(answer))
 
-    async def reach(self, address: Address, timeout_s: float) -> Answer:
+    async def reach(self, address: Address, timeout_s: float, path: str) -> Answer:
         """Find out whether anybody answers at all; any status will do, and no token is asked for."""
-        sent = await self._send("GET", _url(address, "/v1/models"), None, timeout_s)
+        sent = await self._send("GET", _url(address, path), None, timeout_s)
         return sent if isinstance(sent, Answer) else Answer(Readiness.READY, f"HTTP {sent[0]}")
 
     async def until_ready(
@@ -144,11 +147,11 @@ def _url(address: Address, path: str) -> str:
 
 
 def _message(body: bytes) -> str:
-    """The engine's error message, shortened. It answers our own probe: no client's words are in it."""
+    """The engine's error message, shortened."""
     try:
         answer = json.loads(body)
     except ValueError:
         return ""
     error = answer.get("error", answer) if isinstance(answer, dict) else None
     message = error.get("message") if isinstance(error, dict) else None
-    return f": {message[:200]}" if isinstance(message, str) else ""
+    return message[:200] if isinstance(message, str) else ""

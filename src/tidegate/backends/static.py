@@ -1,7 +1,7 @@
 """Engines that somebody else runs, at given addresses.
 
 Launching takes an address and waits until its engine serves; stopping lets go of it. Nothing is
-started or ended, and at most as many replicas exist as there are addresses.
+started or ended, and at most as many replicas exist as there are addresses. Addresses are given in turn.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
+from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.effects import Launch, Stop
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.lifecycle import Seen
@@ -21,9 +22,9 @@ from tidegate.core.types import Address, ModelId, ReplicaId
 
 log = logging.getLogger("tidegate.backends.static")
 
-_CHECK_TIMEOUT_S = 10.0
-_LOST_AFTER = 3
-"""So many checks in a row without an answer in time mean a dead engine. A refused connection needs two."""
+_SCRAPE_TIMEOUT_S = 10.0
+_WORDS_KEPT = 50
+"""Of so many replicas the engine's last message is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class StaticModel:
     spec: EngineSpec
     """``model_name`` is what the engines call the model, ``lora`` the adapters they were given."""
     start_deadline_s: float = 60.0
+    silent_after_s: float = 10.0
+    """One that has given no answer for so long is reported as unresponsive."""
 
 
 class StaticFleet:
@@ -47,7 +50,12 @@ class StaticFleet:
         self._tasks: dict[ReplicaId, asyncio.Task[None]] = {}
         self._stops: dict[ReplicaId, asyncio.Event] = {}
         self._held: dict[ReplicaId, Address] = {}
-        self._failures: dict[Address, int] = {}
+        self._specs: dict[ReplicaId, EngineSpec] = {}
+        self._words: dict[ReplicaId, str] = {}
+        self._given: dict[Address, int] = {}
+        """When each address was last given to a replica, as a number that only grows."""
+        self._released = asyncio.Event()
+        """Set, and another one put in its place, each time an address is let go of."""
         self._client: EngineClient | None = None
         self._report: Report | None = None
 
@@ -92,6 +100,14 @@ class StaticFleet:
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.close()
 
+    def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
+        """What its engine was said to be when the address was taken; see ``Fleet.spec_of``."""
+        return self._specs.get(replica_id)
+
+    def last_words(self, replica_id: ReplicaId) -> str:
+        """The engine's last message to a probe, for the admin page alone; see ``Fleet.last_words``."""
+        return self._words.get(replica_id, "")
+
     @property
     def _opened(self) -> EngineClient:
         if self._client is None:
@@ -104,49 +120,73 @@ class StaticFleet:
             detail = await self._serve(client, replica_id, model_id)
         except Exception as error:
             log.exception("replica %s: the backend failed", replica_id)
-            detail = f"the backend failed: {error!r}"
+            detail = f"the backend failed ({type(error).__name__})"
         finally:
             self._held.pop(replica_id, None)
+            self._specs.pop(replica_id, None)
             del self._tasks[replica_id], self._stops[replica_id]
+            self._released.set()
+            self._released = asyncio.Event()
         log.info("replica %s has ended: %s", replica_id, detail)
         self._say(ReplicaSeen(replica_id, Seen.EXITED, detail=detail))
 
     async def _serve(self, client: EngineClient, replica_id: ReplicaId, model_id: ModelId) -> str:
-        """Hold an address until its engine is lost or a stop is ordered. Returns why that is over."""
+        """Hold an address from the order until a stop. Returns why that is over."""
         model = self._models.get(model_id)
         if model is None:
             return f"it cannot be started: model {model_id} is not configured here"
-        address = self._next_address(model)
+        # Whoever replaces one is launched in the moment in which that one is stopped.
+        while (address := self._next_address(model)) is None and self._is_any_leaving(model):
+            await self._released.wait()
         if address is None:
             return f"it cannot be started: all {len(model.addresses)} addresses of {model_id} are in use"
         self._held[replica_id] = address
+        self._specs[replica_id] = model.spec
+        self._given[address] = max(self._given.values(), default=0) + 1
         stop = self._stops[replica_id]
         self._say(ReplicaSeen(replica_id, Seen.STARTING))
-        waiting = asyncio.ensure_future(self._first_token(client, model, address))
+        waiting = asyncio.ensure_future(self._first_token(client, replica_id, model, address))
         stopping = asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if stop.is_set():
                 return "stopped before it was ready"
             because = waiting.result()
-            if because is None:
-                self._say(ReplicaSeen(replica_id, Seen.READY, address))
-                because = await self._until_lost(client, replica_id, model, address)
+            if because is not None:
+                return because
+            self._say(ReplicaSeen(replica_id, Seen.READY, address))
+            watching = [
+                asyncio.create_task(self._watch(client, replica_id, model, address)),
+                asyncio.create_task(self._scrape(client, replica_id, model, address)),
+            ]
+            try:
+                await asyncio.wait({stopping, *watching}, return_when=asyncio.FIRST_COMPLETED)
+                for task in watching:
+                    if task.done():
+                        task.result()  # They never end but by a fault of ours.
+            finally:
+                for task in watching:
+                    task.cancel()
         finally:
             waiting.cancel()
             stopping.cancel()
-        if because is None:
-            return "stopped"
-        self._failures[address] = self._failures.get(address, 0) + 1
-        return because
+        return "stopped"
+
+    def _is_any_leaving(self, model: StaticModel) -> bool:
+        return any(
+            address in model.addresses and self._stops[replica_id].is_set()
+            for replica_id, address in self._held.items()
+        )
 
     def _next_address(self, model: StaticModel) -> Address | None:
-        """A free one; of those, one that failed least, so that a dead engine is not tried for ever."""
+        """The free one that was given longest ago."""
         held = set(self._held.values())
         free = [address for address in model.addresses if address not in held]
-        return min(free, key=lambda address: self._failures.get(address, 0), default=None)
+        return min(free, key=lambda address: self._given.get(address, 0), default=None)
 
-    async def _first_token(self, client: EngineClient, model: StaticModel, address: Address) -> str | None:
+    async def _first_token(
+        self, client: EngineClient, replica_id: ReplicaId, model: StaticModel, address: Address
+    ) -> str | None:
         """None once the engine has generated a token, else why it will not."""
         answers: list[Answer] = []
         where = f"the engine at {address.host}:{address.port}"
@@ -156,40 +196,46 @@ class StaticFleet:
                     address, model.adapter, model.spec, on_answer=answers.append
                 )
         except TimeoutError:
+            self._note_words(replica_id, answers[-1].words if answers else "")
             last = answers[-1].detail if answers else "no answer"
             return f"{where} was not ready within {model.start_deadline_s:g} s; last probe: {last}"
         if answer.readiness is Readiness.READY:
             return None
+        self._note_words(replica_id, answer.words)
         return f"{where} answers but generates nothing: {answer.detail}"
 
-    async def _until_lost(
+    async def _watch(
         self, client: EngineClient, replica_id: ReplicaId, model: StaticModel, address: Address
-    ) -> str | None:
-        """Check at intervals until the engine is lost; None when a stop was ordered.
-
-        A busy engine may be too slow to answer a check, so slowness alone must repeat before it
-        counts; whether requests make progress is judged by the gateway's ledger, not here.
-        """
-        stop, slow, refused = self._stops[replica_id], 0, 0
+    ) -> None:
+        """Say when the engine gives no answer. Whoever is refused twice has found nobody: there is no
+        process here that could be seen to exit."""
+        patience = Patience(
+            model.silent_after_s, gone_after_s=self._check_every_s, every_s=self._check_every_s
+        )
         while True:
-            try:
-                async with asyncio.timeout(self._check_every_s):
-                    await stop.wait()
-                return None
-            except TimeoutError:
-                pass
-            seen = await client.scrape(address, model.adapter, _CHECK_TIMEOUT_S)
-            if seen is not None:
-                slow = refused = 0
-                values = (seen.running, seen.waiting, seen.kv_usage_ratio)
-                if any(value is not None for value in values):
-                    self._say(EngineReported(replica_id, *values))
+            silence = await until_silent(client, address, model.adapter, patience)
+            detail = f"the engine at {address.host}:{address.port}: {silence}"
+            log.warning("replica %s is unresponsive: %s", replica_id, detail)
+            self._say(ReplicaSeen(replica_id, Seen.UNRESPONSIVE, detail=detail))
+
+    async def _scrape(
+        self, client: EngineClient, replica_id: ReplicaId, model: StaticModel, address: Address
+    ) -> None:
+        """Say what the engine's own metrics say."""
+        while True:
+            await asyncio.sleep(self._check_every_s)
+            seen = await client.scrape(address, model.adapter, _SCRAPE_TIMEOUT_S)
+            if seen is None:
                 continue
-            answer = await client.reach(address, _CHECK_TIMEOUT_S)
-            refused = refused + 1 if answer.is_refused else 0
-            slow = slow + 1 if answer.is_slow else 0
-            if refused >= 2 or slow >= _LOST_AFTER:
-                return f"the engine at {address.host}:{address.port} is lost: {answer.detail}"
+            values = (seen.running, seen.waiting, seen.kv_usage_ratio)
+            if any(value is not None for value in values):
+                self._say(EngineReported(replica_id, *values))
+
+    def _note_words(self, replica_id: ReplicaId, words: str) -> None:
+        if words:
+            self._words[replica_id] = words
+        while len(self._words) > _WORDS_KEPT:
+            del self._words[next(iter(self._words))]
 
     def _say(self, event: ReplicaSeen | EngineReported) -> None:
         assert self._report is not None

@@ -22,7 +22,7 @@ class Fleets:
         self._local = LocalFleet(
             _local_models(settings),
             state_dir=settings.state_dir,
-            gpus=[Gpu(index) for index in settings.gpus],
+            gpus=[Gpu(device.index, device.memory_bytes) for device in settings.gpus],
         )
         self._static = StaticFleet(_static_models(settings))
         self.by_model: dict[ModelId, Fleet] = {}
@@ -72,6 +72,7 @@ def _local(model: ModelSettings) -> LocalModel:
         cores_per_replica=0 if model.gpus_per_replica else model.spec.threads,
         start_deadline_s=model.fleet.start_deadline_s,
         stop_grace_s=model.stop_grace_s,
+        silent_after_s=model.silent_after_s,
     )
 
 
@@ -83,6 +84,7 @@ def _static_models(settings: Settings) -> list[StaticModel]:
             addresses=model.static,
             spec=model.spec or EngineSpec(model.model, weights="", slots=model.fleet.slots),
             start_deadline_s=model.fleet.start_deadline_s,
+            silent_after_s=model.silent_after_s,
         )
         for model in settings.models.values()
         if model.static

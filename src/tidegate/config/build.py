@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from tidegate.adapters.base import EngineSpec
 from tidegate.config import weights
 from tidegate.config.dispatch_keys import ShiftKeys
+from tidegate.config.engines import command_hash
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
@@ -43,10 +44,14 @@ def built(policy: Policy, base: Path) -> Settings:
     if journal is not None:
         journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
     models = {ModelId(name): _model(name, model, base) for name, model in policy.models.items()}
+    limits = FleetLimits(**_values(fleet, "gpus", "state_dir"))
+    if fleet.gpus and limits.max_gpus is None and all(m.memory_bytes is None for m in models.values()):
+        # Each replica has its GPUs to itself, so one more than there are would be started in vain.
+        limits = replace(limits, max_gpus=len(fleet.gpus))
     return Settings(
         gateway=_gateway(policy.gateway),
         models=MappingProxyType(models),
-        limits=FleetLimits(**_values(fleet, "gpus", "state_dir")),
+        limits=limits,
         state_dir=state_dir,
         journal_dir=journal_dir,
         journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
@@ -75,6 +80,7 @@ def _gateway(section: Gateway) -> GatewaySettings:
 
 def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
     queue = QueueLimits(**_values(model.queue))
+    spec = _spec(name, model, base) if model.static is None else None
     fleet = FleetModel(
         engine=model.engine,
         slots=model.slots,
@@ -85,6 +91,7 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
         start_deadline_s=model.start_deadline_s,
         drain_deadline_s=model.drain_deadline_s,
         expected_start_s=model.expected_start_s,
+        command_hash="" if spec is None else command_hash(spec, model.engine, model.gpus, model.memory_bytes),
     )
     parsed = (address(written) for written in model.static or ())
     return ModelSettings(
@@ -100,11 +107,12 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
             **_values(model.hedging),
         ),
         fleet=fleet,
-        spec=_spec(name, model, base) if model.static is None else None,
+        spec=spec,
         static=tuple(where for where in parsed if where is not None),
         gpus_per_replica=model.gpus,
         memory_bytes=model.memory_bytes,
         stop_grace_s=model.stop_grace_s,
+        silent_after_s=model.silent_after_s,
     )
 
 

@@ -19,6 +19,7 @@ from tidegate.config.problems import KeyPath, Problem, dotted
 _MAX_VALUES = 20_000
 """A policy has hundreds; aliases of aliases can make billions out of a screenful."""
 
+_HALF = "half a character in it, a surrogate on its own"
 _TAG = "tag:yaml.org,2002:"
 
 
@@ -33,10 +34,10 @@ _RESOLVERS = (
     ("int", r"[-+]?[0-9]{1,18}", list("-+0123456789")),
     ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 )
-_SCALAR_TAGS = frozenset(_TAG + name for name, *_ in _RESOLVERS) | {_TAG + "str"}
+_SHAPES = {_TAG + name: re.compile(rf"(?:{pattern})\Z") for name, pattern, _ in _RESOLVERS}
 
-for _name, _pattern, _first in _RESOLVERS:
-    _Loader.add_implicit_resolver(_TAG + _name, re.compile(rf"(?:{_pattern})\Z"), _first)
+for _name, _, _first in _RESOLVERS:
+    _Loader.add_implicit_resolver(_TAG + _name, _SHAPES[_TAG + _name], _first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def read(text: str) -> Document:
     """The document in ``text``. It never raises: what is wrong is in ``problems``."""
     builder = _Builder()
     try:
-        node = _Loader(text).get_single_node()
+        node = _composed(text)
         data = None if node is None else builder.build(node, ())
     except yaml.MarkedYAMLError as error:
         return Document(None, {}, (_syntax_problem(error),))
@@ -77,6 +78,19 @@ def read(text: str) -> Document:
     except _Unreadable as error:
         return Document(None, {}, (Problem("", None, str(error)),))
     return Document(data, builder.lines, tuple(builder.problems), frozenset(builder.unread))
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The one document in ``text``, as a tree.
+
+    Raises:
+        _Unreadable: an escape names no character, which the parser finds out by failing.
+    """
+    try:
+        node: yaml.Node | None = _Loader(text).get_single_node()
+    except (ValueError, OverflowError):
+        raise _Unreadable("this is not YAML: an escape names a character that does not exist") from None
+    return node
 
 
 def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
@@ -116,11 +130,14 @@ class _Builder:
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         match node:
+            case yaml.ScalarNode() if not _is_whole(node.value):
+                self._problem(path, f"has {_HALF}")
+                return None
             case yaml.MappingNode(tag="tag:yaml.org,2002:map"):
                 return self._mapping(node, path)
             case yaml.SequenceNode(tag="tag:yaml.org,2002:seq"):
                 return [self.build(item, (*path, place)) for place, item in enumerate(node.value)]
-            case yaml.ScalarNode() if node.tag in _SCALAR_TAGS:
+            case yaml.ScalarNode() if _is_what_its_tag_says(node):
                 return _scalar(node, path)
             case _:
                 self._problem(path, "has a YAML tag; plain values only")
@@ -132,6 +149,11 @@ class _Builder:
             if not isinstance(key, yaml.ScalarNode):
                 message = "each key must be a word" if not path else "has a key that is not a word"
                 self.problems.append(Problem(dotted(path), None, message, key.start_mark.line + 1))
+                continue
+            if not _is_whole(key.value):
+                self.problems.append(
+                    Problem(dotted(path), None, f"has a key with {_HALF}", key.start_mark.line + 1)
+                )
                 continue
             inner = (*path, key.value)
             if key.value in mapping:
@@ -146,6 +168,17 @@ class _Builder:
     def _problem(self, path: KeyPath, message: str) -> None:
         self.unread.add(path)
         self.problems.append(Problem(dotted(path), None, message, self.lines.get(path)))
+
+
+def _is_whole(text: str) -> bool:
+    """Escapes can write what is no text, and could not be printed, stored or given to an engine."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _is_what_its_tag_says(node: yaml.ScalarNode) -> bool:
+    """A tag may also be written out, before anything: ``!!float x``."""
+    shape = _SHAPES.get(node.tag)
+    return node.tag == _TAG + "str" or (shape is not None and shape.match(node.value) is not None)
 
 
 def _scalar(node: yaml.ScalarNode, path: KeyPath) -> object:

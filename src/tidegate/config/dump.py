@@ -11,7 +11,7 @@ from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, Slo
 from tidegate.config.model_keys import ModelKeys, RestartKeys, ScalingKeys, ThresholdLaw
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
-from tidegate.config.shell_keys import Fleet, Gateway, Journal
+from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
 from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
 from tidegate.core.types import Address
 
@@ -37,7 +37,7 @@ def render(settings: Settings) -> str:
     whole = {
         "gateway": _written(Gateway, gateway)
         | {"keys": keys, "queues": _written(Queues, asdict(settings.queues))},
-        "fleet": _written(Fleet, fleet) | {"gpus": list(settings.gpus)},
+        "fleet": _written(Fleet, fleet) | {"gpus": [DEVICE.write(device) for device in settings.gpus]},
         "journal": OFF if settings.journal_dir is None else _written(Journal, journal),
         "models": {str(name): _model(model) for name, model in settings.models.items()},
         "shifts": {str(name): _shift(shift) for name, shift in settings.shifts.items()},
@@ -64,6 +64,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "routing": model.dispatch.routing.value,
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
+        "silent_after_s": model.silent_after_s,
     }
     many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
     if spec is not None:

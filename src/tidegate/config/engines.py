@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.core.types import Address
@@ -25,6 +26,12 @@ def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
     """The arguments a replica would be started with, at some address and on some devices."""
     adapter = adapter_of(engine)
     return [] if adapter is None else adapter.command(spec, _ANYWHERE, range(gpus))
+
+
+def command_hash(spec: EngineSpec, engine: str, gpus: int, memory_bytes: int | None) -> str:
+    """The same for two replicas that would be started alike."""
+    adapter = adapter_of(engine)
+    return "" if adapter is None else commands.command_hash(adapter, spec, gpus, memory_bytes)
 
 
 def batch_size(spec: EngineSpec, engine: str, gpus: int) -> int | None:

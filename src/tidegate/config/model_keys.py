@@ -26,6 +26,7 @@ from tidegate.core.settings import (
 )
 
 STOP_GRACE_S = 10.0
+SILENT_AFTER_S = 10.0
 THREADS = 1
 
 _MODEL, _DISPATCH, _SCALING = FleetModel(engine=""), DispatchConfig(), Scaling()
@@ -115,7 +116,7 @@ class ScalingKeys(Section):
 
 
 class RestartKeys(Section):
-    """What happens when starting a replica fails."""
+    """What happens when starting a replica fails, or serving."""
 
     backoff_first_s: Annotated[float, kinds.duration("10ms", "1h")] = Field(
         default=_RESTARTS.backoff_first_s,
@@ -138,6 +139,10 @@ class RestartKeys(Section):
         default=_RESTARTS.forgiven_after_s,
         alias="forgiven_after",
         description="Serving for this long makes earlier failures forgotten",
+    )
+    replace_after_failures: Annotated[int, kinds.whole(1, 1_000_000)] = Field(
+        default=_RESTARTS.replace_after_failures,
+        description="Requests in a row that must fail at a replica for another to take its place",
     )
 
 
@@ -177,7 +182,8 @@ class ModelKeys(Strict):
         "`{slots}` and `{gpus}` are filled in",
     )
     lora: dict[Annotated[str, MODEL_NAME], Annotated[str, PATH]] = Field(
-        default={}, description="LoRA adapters: name and path; asked for as `model:name`"
+        default={},
+        description="LoRA adapters: name and path; asked for as `model:name`, or `name` if one model has it",
     )
     gpus: Annotated[int, kinds.whole(0, 1_024)] = Field(
         default=_MODEL.gpus, description="GPUs that one replica occupies"
@@ -185,7 +191,8 @@ class ModelKeys(Strict):
     memory_bytes: Annotated[int, kinds.size("1MiB", "1024TiB")] | None = Field(
         default=None,
         alias="memory",
-        description="Memory that one replica occupies; left out, it is not counted",
+        description="Memory that one replica takes on each of its GPUs: with that of the devices in `fleet.gpus`, "
+        "several replicas share a GPU; left out, each has its GPUs to itself",
     )
     price_per_h: Annotated[float, kinds.money()] = Field(
         default=_MODEL.price_per_h, alias="price", description="What one replica costs"
@@ -230,6 +237,11 @@ class ModelKeys(Strict):
         default=STOP_GRACE_S,
         alias="stop_grace",
         description="From asking an engine to stop to killing it",
+    )
+    silent_after_s: Annotated[float, kinds.duration("2s", "1h")] = Field(
+        default=SILENT_AFTER_S,
+        alias="silent_after",
+        description="An engine that serves and gives no answer to anything for this long is replaced",
     )
     expected_start_s: Annotated[float, kinds.duration("0s", "1d")] | None = Field(
         default=None,

@@ -196,6 +196,13 @@ def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
     if model.static is None and model.gpus > len(fleet.gpus):
         message = f"it must be at most {len(fleet.gpus)}, the number of devices in fleet.gpus"
         yield Finding(gpus, str(model.gpus), message, (gpus, listed))
+    elif model.static is None and model.memory_bytes is not None:
+        rooms = [device.memory_bytes for device in fleet.gpus]
+        fitting = sum(room is None or room >= model.memory_bytes for room in rooms)
+        if fitting < model.gpus:
+            message = f"{fitting} devices in fleet.gpus have so much memory, and a replica needs {model.gpus}"
+            memory = (*path, "memory")
+            yield Finding(memory, units.format_size(model.memory_bytes), message, (memory, gpus, listed))
     if fleet.max_gpus is not None and model.gpus > fleet.max_gpus:
         message = f"it must be at most fleet.max_gpus, which is {fleet.max_gpus}"
         yield Finding(gpus, str(model.gpus), message, (gpus, cap))

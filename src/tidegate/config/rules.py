@@ -6,13 +6,13 @@ would only confuse.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.config.document import Document
+from tidegate.config.hosts import is_loopback
 from tidegate.config.model_rules import Finding, address, model_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
@@ -57,26 +57,22 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
         yield from model_findings(name, model, policy.fleet, base)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _listening(policy: Policy) -> Iterator[Finding]:
     gateway = policy.gateway
-    for key, host in (("host", gateway.host), ("admin_host", gateway.admin_host)):
-        if not gateway.keys and not is_loopback(host):
-            yield Finding(
-                ("gateway", key),
-                host,
-                "Tidegate refuses to bind elsewhere than loopback without a key; add gateway.keys or use 127.0.0.1",
-                rests_on=(("gateway", key), ("gateway", "keys")),
-            )
+    if not gateway.keys and not is_loopback(gateway.host):
+        yield Finding(
+            ("gateway", "host"),
+            gateway.host,
+            "Tidegate refuses to bind elsewhere than loopback without a key; add gateway.keys or use 127.0.0.1",
+            rests_on=(("gateway", "host"), ("gateway", "keys")),
+        )
+    if not is_loopback(gateway.admin_host):
+        yield Finding(
+            ("gateway", "admin_host"),
+            gateway.admin_host,
+            "the admin pages ask for no key, so they are served on loopback only; use 127.0.0.1, and a proxy with "
+            "a password for anybody else",
+        )
     client, admin = _listeners(policy)
     if client.port == admin.port != 0 and _overlap(client.host, admin.host):
         message = f"it must differ from gateway.port, which is {client.port} too"
@@ -108,7 +104,7 @@ def _api_keys(policy: Policy) -> Iterator[Finding]:
 
 
 def _devices(policy: Policy) -> Iterator[Finding]:
-    for number, count in Counter(policy.fleet.gpus).items():
+    for number, count in Counter(device.index for device in policy.fleet.gpus).items():
         if count > 1:
             message = f"names device {number} {count} times; each stands once"
             yield Finding(("fleet", "gpus"), None, message)

@@ -41,6 +41,8 @@ class GatewaySettings:
     max_header_bytes: int = 16 * 1024
     max_header_fields: int = 100
     max_body_bytes: int = 10 * 1024 * 1024
+    max_bodies_bytes: int = 256 * 1024 * 1024
+    """Of all bodies that are being received, together; always enough for one of the largest."""
     header_timeout_s: float = 10.0
     """From the first byte of a request (or from connecting) to the end of its headers."""
     min_body_bytes_per_s: int = 1024
@@ -60,6 +62,15 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU that replicas may be given."""
+
+    index: int
+    memory_bytes: int | None = None
+    """None: not known, so it carries one replica at a time."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """One model: how it is dispatched, how it is scaled, and what runs it."""
 
@@ -73,6 +84,8 @@ class ModelSettings:
     gpus_per_replica: int = 0
     memory_bytes: int | None = None
     stop_grace_s: float = 10.0
+    silent_after_s: float = 10.0
+    """An engine that gives no answer for so long is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +99,8 @@ class Settings:
     journal_dir: Path | None
     """None: no journal is written."""
     journal_max_bytes: int
-    gpus: tuple[int, ...] = ()
-    """Device numbers that may be given to replicas."""
+    gpus: tuple[Device, ...] = ()
+    """What may be given to replicas."""
     queues: QueueLimits = ALL_QUEUES
     """Bounds of the queues of all models together."""
     shifts: Mapping[ModelId, TrafficShift] = field(default_factory=dict)

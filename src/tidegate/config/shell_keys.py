@@ -13,7 +13,7 @@ from pydantic import Field
 from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Queues
 from tidegate.config.section import MAX_REPLICAS, PATH, Section, Strict
-from tidegate.config.settings import GatewaySettings
+from tidegate.config.settings import Device, GatewaySettings
 from tidegate.core.settings import FleetLimits
 
 JOURNAL_MAX_BYTES = 256 * 1024 * 1024
@@ -28,6 +28,52 @@ _SHA256 = kinds.text(
     "SHA-256",
     r"[0-9a-fA-F]{64}",
     "the SHA-256 of the key as 64 hexadecimal digits (printf %s KEY | sha256sum), never the key itself",
+)
+_INDEX, _MEMORY = kinds.whole(0, 1_023), kinds.size("1MiB", "1024GiB")
+_A_DEVICE = "a device number from 0 to 1023, or {index: 0, memory: 80GiB}"
+
+
+def _read_device(value: object) -> Device:
+    if not isinstance(value, dict):
+        try:
+            return Device(_INDEX.read(value))
+        except ValueError:
+            raise ValueError(f"it must be {_A_DEVICE}") from None
+    if "index" not in value or value.keys() - {"index", "memory"}:
+        raise ValueError(f"it must be {_A_DEVICE}")
+    index, memory = value["index"], value.get("memory")
+    try:
+        return Device(_INDEX.read(index), None if memory is None else _MEMORY.read(memory))
+    except ValueError as error:
+        raise ValueError(f"it must be {_A_DEVICE}; one of the two is wrong: {error}") from None
+
+
+def _write_device(device: Device) -> object:
+    if device.memory_bytes is None:
+        return device.index
+    return {"index": device.index, "memory": _MEMORY.write(device.memory_bytes)}
+
+
+DEVICE = kinds.Kind(
+    "device",
+    "0 to 1023, or `{index: 0, memory: 80GiB}`",
+    _A_DEVICE,
+    _read_device,
+    _write_device,
+    {
+        "anyOf": [
+            _INDEX.schema,
+            {
+                "type": "object",
+                "properties": {
+                    "index": _INDEX.schema,
+                    "memory": {"anyOf": [_MEMORY.schema, {"type": "null"}]},
+                },
+                "required": ["index"],
+                "additionalProperties": False,
+            },
+        ]
+    },
 )
 
 
@@ -56,7 +102,8 @@ class Gateway(Section):
         default=_GATEWAY.port, description="Port for clients; 0 takes a free one"
     )
     admin_host: Annotated[str, _HOST] = Field(
-        default=_GATEWAY.admin_host, description="Address of the dashboard, `/fleet` and `/metrics`"
+        default=_GATEWAY.admin_host,
+        description="Address of the dashboard, `/fleet` and `/metrics`; loopback, since they ask for no key",
     )
     admin_port: Annotated[int, _PORT] = Field(
         default=_GATEWAY.admin_port, description="Their port; 0 takes a free one"
@@ -75,6 +122,11 @@ class Gateway(Section):
     )
     max_body_bytes: Annotated[int, kinds.size("1KiB", "1GiB")] = Field(
         default=_GATEWAY.max_body_bytes, alias="max_body_size", description="Body of one request"
+    )
+    max_bodies_bytes: Annotated[int, kinds.size("1KiB", "1TiB")] = Field(
+        default=_GATEWAY.max_bodies_bytes,
+        alias="max_bodies_size",
+        description="All bodies that are being received, together; never less than `max_body_size`",
     )
     header_timeout_s: Annotated[float, kinds.duration("100ms", "10m")] = Field(
         default=_GATEWAY.header_timeout_s,
@@ -136,7 +188,9 @@ class Fleet(Section):
         default=_FLEET.max_replicas, description="Replicas of all models together"
     )
     max_gpus: Annotated[int, kinds.whole(0, 100_000)] | None = Field(
-        default=_FLEET.max_gpus, description="GPUs of all replicas together"
+        default=_FLEET.max_gpus,
+        description="GPUs of all replicas together; without it as many as `gpus` lists, unless a model has "
+        "`memory` and shares them",
     )
     max_starts_per_hour: Annotated[int, kinds.whole(1, 1_000_000)] = Field(
         default=_FLEET.max_starts_per_hour, description="Replicas started in any hour"
@@ -146,8 +200,10 @@ class Fleet(Section):
         alias="max_cost",
         description="Sum of the prices of all running replicas",
     )
-    gpus: list[Annotated[int, kinds.whole(0, 1_023)]] = Field(
-        default=[], description="Numbers of the devices that replicas may be given"
+    gpus: list[Annotated[Device, DEVICE]] = Field(
+        default=[],
+        description="The GPUs that replicas may be given, by number. One whose memory is said can carry several "
+        "replicas of models that say theirs",
     )
     state_dir: Annotated[str, PATH] | None = Field(
         default=None,

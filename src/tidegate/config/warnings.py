@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.config import units
 from tidegate.config.engines import batch_size
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.core.settings import ScalingPolicy
@@ -12,6 +13,7 @@ from tidegate.core.settings import ScalingPolicy
 def warnings_of(settings: Settings) -> tuple[str, ...]:
     """Each in one sentence that names the keys and both numbers."""
     found = [warning for model in settings.models.values() for warning in _batch(model)]
+    found += [warning for model in settings.models.values() for warning in _memory(model, settings)]
     return (*found, *_room_for_the_least(settings))
 
 
@@ -34,6 +36,21 @@ def _batch(model: ModelSettings) -> Iterator[str]:
         yield (
             f"models.{model.model}.scaling.concurrency_target is {scaling.concurrency_target:g} but "
             f"models.{model.model}.slots, the engine's batch size, is {slots}: {consequence}"
+        )
+
+
+def _memory(model: ModelSettings, settings: Settings) -> Iterator[str]:
+    """A replica's memory counts only on a GPU whose own is known."""
+    if model.memory_bytes is None:
+        return
+    said = f"models.{model.model}.memory is {units.format_size(model.memory_bytes)} but"
+    unknown = [str(device.index) for device in settings.gpus if device.memory_bytes is None]
+    if model.gpus_per_replica == 0:
+        yield f"{said} models.{model.model}.gpus is 0: only memory of GPUs is counted"
+    elif unknown:
+        yield (
+            f"{said} fleet.gpus does not say the memory of device {', '.join(unknown)}, which will carry one "
+            f"replica at a time; write {{index: {unknown[0]}, memory: 80GiB}}"
         )
 
 

@@ -194,7 +194,8 @@ class ReplicaSeen:
     seen: Seen
     address: Address | None = None
     detail: str = ""
-    """For a failure: the reason and the engine's last words. Never a prompt."""
+    """For a failure: the reason, in our words. It goes to clients and into the journal, so nothing that an
+    engine wrote may be in it: that may be a secret or a prompt."""
 
 
 @value

@@ -4,6 +4,7 @@ A replica is *requested*, gets its machine (*procuring*), its files (*pulling*),
 (*loading*), and compiles or warms itself (*starting*). Then it is *warm* (loaded, no traffic) or
 *serving*. One that is no longer wanted is *draining* until its last request has ended and its
 processes are gone, or *sleeping* while its weights stay in host memory. *stopped* and *failed* end.
+One whose process lives but gives no answer is *unresponsive*: that is seen, and is its end.
 
 Not every backend sees every stage: a local process goes from *requested* straight to *starting*,
 so a stage may be skipped but never returned to. ``docs/lifecycle.mmd`` is drawn from this table:
@@ -50,6 +51,7 @@ class Seen(Enum):
     WANTED_AGAIN = "wanted again"
     EXITED = "exited"
     GAVE_UP = "gave up"
+    UNRESPONSIVE = "unresponsive"
 
     __hash__ = object.__hash__
 
@@ -86,11 +88,13 @@ TRANSITIONS: dict[State, dict[Seen, State]] = {stage: _on_the_way_up(stage) for 
         Seen.SLEPT: State.SLEEPING,
         Seen.UNWANTED: State.DRAINING,
         Seen.EXITED: State.FAILED,
+        Seen.UNRESPONSIVE: State.FAILED,
     },
     State.SERVING: {
         Seen.DEMOTED: State.WARM,
         Seen.UNWANTED: State.DRAINING,
         Seen.EXITED: State.FAILED,
+        Seen.UNRESPONSIVE: State.FAILED,
     },
     State.SLEEPING: {
         Seen.WOKEN: State.WARM,
@@ -100,13 +104,14 @@ TRANSITIONS: dict[State, dict[Seen, State]] = {stage: _on_the_way_up(stage) for 
     State.DRAINING: {
         Seen.WANTED_AGAIN: State.SERVING,
         Seen.EXITED: State.STOPPED,
+        Seen.UNRESPONSIVE: State.STOPPED,
     },
     State.STOPPED: {},
     State.FAILED: {},
 }
 
 ENDED = frozenset(state for state, moves in TRANSITIONS.items() if not moves)
-"""States without a way out: the processes are gone."""
+"""States without a way out: the processes are gone, or their end is ordered."""
 
 COMING_UP = frozenset(_STAGES)
 """Launched or about to be, and not ready yet."""

@@ -172,7 +172,7 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """What happens when starting fails."""
+    """What happens when starting fails, or serving."""
 
     backoff_first_s: float = 1.0
     backoff_max_s: float = 60.0
@@ -182,6 +182,8 @@ class Restarts:
     has passed or its settings change."""
     retry_failed_s: float = 300.0
     forgiven_after_s: float = 60.0
+    replace_after_failures: int = 5
+    """Requests in a row, as one gateway counts them, that must fail at a replica for it to be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,8 @@ class FleetModel:
     """A draining replica with requests left is stopped after this."""
     expected_start_s: float | None = None
     """Cold start to expect before one has been measured."""
+    command_hash: str = ""
+    """The same for two replicas that are started alike. Those started otherwise are replaced."""
 
 
 @dataclass(frozen=True, slots=True)

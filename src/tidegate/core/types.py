@@ -128,6 +128,8 @@ class ReplicaLoad:
     replica_id: ReplicaId
     in_flight: int
     tokens: int
+    failures_in_row: int = 0
+    """Attempts there that have failed since the last one that did not."""
 
 
 @value

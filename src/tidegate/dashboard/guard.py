@@ -7,15 +7,13 @@ reading is possible at all.
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+from tidegate.config.hosts import Hosts
 
 HEADERS = {
     "Content-Security-Policy": "; ".join(
@@ -41,27 +39,6 @@ HEADERS = {
     "Cache-Control": "no-store",
     "Server": "tidegate",
 }
-
-_AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
-
-
-class Hosts:
-    """The names under which the pages may be asked for, at any port: a tunnel may change that."""
-
-    def __init__(self, bound: str, others: Iterable[str] = ()) -> None:
-        """``bound`` is the address that is listened on."""
-        self._names = LOOPBACK_NAMES | {name.lower() for name in (bound, *others)}
-        # Behind a wildcard the machine's own addresses are not known. Any address will do, since
-        # rebinding needs a name.
-        self._takes_addresses = bound in ("", "0.0.0.0", "::")  # noqa: S104
-
-    def allow(self, authority: str) -> bool:
-        """Whether a Host header, or the authority of an Origin, names us."""
-        parts = _AUTHORITY.fullmatch(authority)
-        if parts is None:
-            return False
-        name = (parts[1] or parts[2]).lower()
-        return name in self._names or (self._takes_addresses and _is_address(name))
 
 
 def guard(hosts: Hosts) -> Middleware:
@@ -100,11 +77,3 @@ async def harden(_request: web.Request, response: web.StreamResponse) -> None:
     """Put the protective headers on a response that is about to be sent."""
     for name, value in HEADERS.items():
         response.headers[name] = value
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

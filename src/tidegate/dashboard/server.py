@@ -14,8 +14,9 @@ from importlib import resources
 import msgspec
 from aiohttp import web
 
+from tidegate.config.hosts import Hosts
 from tidegate.dashboard.feed import Feed
-from tidegate.dashboard.guard import Hosts, guard, harden
+from tidegate.dashboard.guard import guard, harden
 from tidegate.dashboard.page import DecisionPage, FleetPage
 
 STOP_WITHIN_S = 2.0
@@ -128,6 +129,9 @@ class AdminServer:
             await response.prepare(request)
             while (told := await watcher.next()) is not None:
                 await response.write(told)
+        except ConnectionError:
+            # A tab was closed. aiohttp says so with this error; it is how every feed ends.
+            pass
         finally:
             self._feed.leave(watcher)
         return response

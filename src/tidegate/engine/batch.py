@@ -225,6 +225,8 @@ class Engine:
         self._scheduler.finish(sequence)
 
     def _tell(self) -> Progress:
+        if not self._started and not self._ended:
+            return _NO_NEWS
         told = Progress(self._started, self._ended)
         self._started, self._ended = [], []
         return told
@@ -234,6 +236,10 @@ class Engine:
             f"<Engine at {self.now_s:.3f} s: {self.running} running, {self.waiting} waiting,"
             f" {self.pool.free} of {self.pool.total} blocks free>"
         )
+
+
+_NO_NEWS = Progress([], [])
+"""Told again and again; nobody writes into what is told."""
 
 
 def _moment(at_s: float | None) -> float:

@@ -67,7 +67,8 @@ class Decoding:
         done: list[Sequence] = []
         while endings and endings[0][0] <= self.steps:
             last_step, _, sequence = heappop(endings)
-            if sequence.finish_step == last_step:  # else it left before
+            # Else it left before. One that left and was back in the very next step stands here twice.
+            if sequence.finish_step == last_step and sequence not in done:
                 done.append(sequence)
         return done
 
@@ -84,11 +85,14 @@ class Decoding:
 
     def grow_in(self, steps: int) -> int:
         """Blocks needed in the next ``steps`` steps together."""
-        cycles, rest = divmod(steps, self._block)
-        begin = self.steps % self._block
+        block, growth = self._block, self._growth
+        if steps == 1:
+            return growth[self.steps % block]
+        cycles, rest = divmod(steps, block)
+        begin = self.steps % block
         end = begin + rest
-        blocks = cycles * self.count + sum(self._growth[begin:end])
-        return blocks + sum(self._growth[: end - self._block]) if end > self._block else blocks
+        blocks = cycles * self.count + sum(growth[begin:end])
+        return blocks + sum(growth[: end - block]) if end > block else blocks
 
     def steps_within(self, free: int, steps: int) -> int:
         """How many of the next ``steps`` steps ``free`` blocks are enough for."""

@@ -75,36 +75,37 @@ class BlockPool:
         if self._line:
             self._take_from_line(blocks)
 
-    def name(self, name: int) -> bool:
-        """Give a nameless block in use its name. False when another block has it already."""
-        if name in self._uses or name in self._line:
-            return False
-        self._uses[name] = 1
-        return True
+    def named(self, names: Sequence[int]) -> list[int]:
+        """Give nameless blocks in use these names. Those that no other block has already."""
+        uses, line = self._uses, self._line
+        taken = []
+        for name in names:
+            if name not in uses and name not in line:
+                uses[name] = 1
+                taken.append(name)
+        return taken
 
     def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
         """A sequence's use of its blocks ends."""
-        if nameless and self._line:
-            self._line[object()] = nameless
+        uses, line = self._uses, self._line
+        if nameless and line:
+            line[object()] = nameless
         self.free += nameless
         for name in reversed(named):
-            uses = self._uses[name] - 1
-            if uses:
-                self._uses[name] = uses
-            else:
-                del self._uses[name]
-                self._stand_in_line(name)
+            left = uses[name] - 1
+            if left:
+                uses[name] = left
+                continue
+            del uses[name]
+            if not line and self.free:
+                line[object()] = self.free
+            line[name] = 1
+            self._named_in_line += 1
+            self.free += 1
 
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
         return sum(self._uses.values()) - len(self._uses)
-
-    def _stand_in_line(self, name: int) -> None:
-        if not self._line and self.free:
-            self._line[object()] = self.free
-        self._line[name] = 1
-        self._named_in_line += 1
-        self.free += 1
 
     def _take_from_line(self, blocks: int) -> None:
         line = self._line
@@ -112,7 +113,8 @@ class BlockPool:
             name, standing = line.popitem(last=False)
             if isinstance(name, int):
                 self._named_in_line -= 1
-                self._keep_in_host(name)
+                if self._host_blocks:
+                    self._keep_in_host(name)
             elif standing > blocks:
                 line[name] = standing - blocks
                 line.move_to_end(name, last=False)
@@ -121,11 +123,10 @@ class BlockPool:
         self._forget_order()
 
     def _keep_in_host(self, name: int) -> None:
-        if self._host_blocks:
-            self._host[name] = None
-            self._host.move_to_end(name)
-            if len(self._host) > self._host_blocks:
-                self._host.popitem(last=False)
+        self._host[name] = None
+        self._host.move_to_end(name)
+        if len(self._host) > self._host_blocks:
+            self._host.popitem(last=False)
 
     def _forget_order(self) -> None:
         if not self._named_in_line:

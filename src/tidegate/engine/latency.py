@@ -84,7 +84,9 @@ class LinearLaw:
         return (base_ms + self.host_ms) / 1e3 + work_us / 1e6
 
     def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
-        return series_s(*self._series(sequences, kv_tokens), steps)
+        # ``series_s``, written out: this is asked for at every look at an engine.
+        first_s = (self.a + self.host_ms + self.b * sequences + self.c * kv_tokens / 1e3) / 1e3
+        return steps * (first_s + self.c * sequences / 1e6 * (steps - 1) / 2)
 
     def decode_steps(self, sequences: int, kv_tokens: int, span_s: float) -> int:
         return series_steps(*self._series(sequences, kv_tokens), span_s)

@@ -49,6 +49,7 @@ class Work(NamedTuple):
     launches: float = 0.0
     """Kernels that no graph has captured."""
     sequences: float = 0.0
+    """That the host prepares and samples for."""
     steps: float = 0.0
 
 
@@ -72,7 +73,8 @@ class Costs(NamedTuple):
         """What that work takes."""
         spent = tuple(map(mul, self, work))
         moving_s, multiplying_s = sum(spent[:3]), sum(spent[3:6])
-        return hypot(moving_s, multiplying_s) + sum(spent[6:])
+        on_top_s: float = sum(spent[6:])
+        return hypot(moving_s, multiplying_s) + on_top_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +121,7 @@ class Placement:
             messages=2 * model.layers * (2 + log2(gpus)) if gpus > 1 else 0.0,
             kernels=kernels,
             launches=kernels if tokens > GRAPH_LIMIT else 0.0,
-            sequences=float(sequences),
+            sequences=sequences / self.data,
             steps=1.0,
         )
 

@@ -168,7 +168,7 @@ class Scheduler:
         if new > step.budget:
             new = step.budget
         blocks = self._blocks_for(sequence.computed, new)
-        if blocks > self.pool.free - self._late()[1]:
+        if blocks > self.pool.free - (self._late()[1] if self._is_ahead else 0):
             self._preempt(sequence)
         else:
             self._compute(sequence, new, blocks, step)
@@ -237,7 +237,7 @@ class Scheduler:
         pool = self.pool
         pool.share(shared)
         pool.take(len(fetched))
-        sequence.held = [*shared, *(name for name in fetched if pool.name(name))]
+        sequence.held = [*shared, *pool.named(fetched)]
         sequence.computed = (len(shared) + len(fetched)) * self._block
         step.load_s += len(fetched) * self.limits.host_block_load_s
 
@@ -251,7 +251,7 @@ class Scheduler:
         if sequence.block_hashes and self.limits.prefix_caching:
             full = min(sequence.computed, sequence.prompt_tokens) // self._block
             names = sequence.block_hashes[cached // self._block : full]
-            sequence.held += [name for name in names if self.pool.name(name)]
+            sequence.held += self.pool.named(names)
         if sequence.computed < sequence.prompt_tokens + sequence.generated:
             self.partial = sequence
         else:
@@ -276,6 +276,6 @@ class Scheduler:
         if sequence.block_hashes and self.limits.prefix_caching:
             # Blocks that the answer has filled since; the next turn of a chat finds them.
             names = sequence.block_hashes[len(held) : tokens // self._block]
-            held += [name for name in names if self.pool.name(name)]
+            held += self.pool.named(names)
         self.pool.give_back(-(-tokens // self._block) - len(held), held)
         sequence.held = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
+from tidegate.core.values import value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -130,7 +132,7 @@ class Sequence:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Progress:
     """What has happened since the last look, each list in order of time."""
 

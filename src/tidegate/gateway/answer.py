@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from http import HTTPStatus
 
-from tidegate.gateway.framing import ChunkFlow, Flow, LengthFlow, Malformed, RechunkFlow
+from tidegate.gateway.flows import LengthFlow, OpenFlow, RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Flow, Malformed
+from tidegate.gateway.heads import STATUS_LINES, Key, apart
 
 HEAD_MAX = 64 * 1024
 
@@ -30,12 +31,6 @@ DROPPED = re.compile(
 )
 LENGTH = re.compile(rb"[0-9]{1,15}")
 
-STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
-}
-
-LENGTH_FIELD = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,15})\r\n")
-
 EVENT_STREAM = b"text/event-stream"
 # A proxy in between must neither collect the events nor press them together.
 STREAM_FIELDS = b"cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
@@ -53,33 +48,48 @@ class Framing(Enum):
 class AnswerHead:
     """What an engine's answer begins with, but for the number in its Content-Length."""
 
-    __slots__ = ("_framing", "_start", "is_json", "is_stream", "keep_alive", "status")
+    __slots__ = (
+        "_start",
+        "ends_open",
+        "framing",
+        "is_json",
+        "is_stream",
+        "keep_alive",
+        "says_close",
+        "status",
+    )
 
     def __init__(
-        self, status: int, fields: bytes, framing: Framing, *, keep_alive: bool, media_type: bytes
+        self, status: int, fields: bytes, framing: Framing, *, says_close: bool, media_type: bytes
     ) -> None:
         self._start = (STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status) + fields
-        self._framing = framing
+        self.framing = framing
         self.status = status
-        self.keep_alive = keep_alive
+        self.says_close = says_close
+        """The engine has said that it closes the connection after this."""
+        self.keep_alive = not says_close and framing is not Framing.CLOSE
         self.is_stream = status == 200 and media_type.startswith(EVENT_STREAM)
-        self.is_json = media_type.startswith(b"application/json")
+        self.is_json = media_type.partition(b";")[0].rstrip() == b"application/json"
+        self.ends_open = framing is Framing.CLOSE and not self.is_stream and not self.is_json
+        """Nothing shows where the body ends but the connection's end, so nothing may show more to the client."""
 
     def flow(self, length: int | None) -> Flow:
         """Where the body's bytes are to be fed."""
-        if self._framing is Framing.NO_BODY:
+        if self.framing is Framing.NO_BODY:
             return LengthFlow(0)
-        if self._framing is Framing.CHUNKS:
+        if self.framing is Framing.CHUNKS:
             return ChunkFlow(events=self.is_stream)
+        if self.ends_open:
+            return OpenFlow()
         if length is None or self.is_stream:
             return RechunkFlow(events=self.is_stream, length=length)
         return LengthFlow(length)
 
     def for_client(self, request_id: bytes, length: int | None, *, http10: bool, keep_alive: bool) -> bytes:
         """The head of the client's answer."""
-        if self._framing is Framing.LENGTH and not self.is_stream and length is not None:
+        if self.framing is Framing.LENGTH and not self.is_stream and length is not None:
             framing = b"content-length: %d\r\n" % length
-        elif self._framing is Framing.NO_BODY or http10:
+        elif self.framing is Framing.NO_BODY or self.ends_open or http10:
             framing = b""
         else:
             framing = b"transfer-encoding: chunked\r\n"
@@ -87,11 +97,32 @@ class AnswerHead:
         return b"%b%bx-request-id: %b\r\n%b\r\n" % (self._start, framing, request_id, close)
 
 
-_known: dict[bytes, AnswerHead] = {}
+_known: dict[Key, AnswerHead] = {}
 """Heads already read, without the digits of their length. An engine's heads differ in that and in the
 second of their date, so most are found here, at a third of the cost of reading them."""
 KNOWN_MAX = 256
 KNOWN_BYTES_MAX = 1024
+
+
+def first_head(raw: bytes) -> tuple[AnswerHead, int | None, bytes] | None:
+    """The first head that is an answer, its body's length, and the bytes that follow. None: not whole yet.
+
+    Raises:
+        Malformed: as ``read_head``, and when there is no end to it.
+    """
+    start = 0
+    while (end := raw.find(b"\r\n\r\n", start) + 4) >= 4:
+        head, length = read_head(raw[start:end])
+        if head.status >= 200:
+            return head, length, raw[end:]
+        if head.status == 101:
+            message = "a switch of protocols was not asked for"
+            raise Malformed(message)
+        start = end
+    if len(raw) > HEAD_MAX:
+        message = "the head does not end"
+        raise Malformed(message)
+    return None
 
 
 def read_head(raw: bytes) -> tuple[AnswerHead, int | None]:
@@ -100,13 +131,13 @@ def read_head(raw: bytes) -> tuple[AnswerHead, int | None]:
     Raises:
         Malformed: it is no HTTP/1 head, or says two things about its length.
     """
-    digits = LENGTH_FIELD.search(raw)
-    key = raw if digits is None else raw[: digits.start(1)] + raw[digits.end(1) :]
+    key, length = apart(raw)
     head = _known.get(key)
     if head is not None:
-        return head, None if digits is None else int(digits[1])
+        return head, length if head.framing is Framing.LENGTH else None
+    has_plain_length = length is not None
     head, length = _parse(raw)
-    if len(key) <= KNOWN_BYTES_MAX:
+    if len(raw) <= KNOWN_BYTES_MAX and (has_plain_length or head.framing is not Framing.LENGTH):
         if len(_known) >= KNOWN_MAX:
             _known.clear()
         _known[key] = head
@@ -122,8 +153,8 @@ def _parse(raw: bytes) -> tuple[AnswerHead, int | None]:
     known: dict[bytes, bytes] = {}
     for name, value in READ.findall(raw):
         low = name.lower()
-        if low == b"content-length" and low in known:
-            message = "the body's length is given twice"
+        if low in known and low in (b"content-length", b"transfer-encoding"):
+            message = "how the body comes is said twice"
             raise Malformed(message)
         known[low] = value.rstrip()
     media_type = known.get(b"content-type", b"").lower()
@@ -140,8 +171,8 @@ def _parse(raw: bytes) -> tuple[AnswerHead, int | None]:
         fields = _without(fields, named)
     if events and b"\ncache-control:" not in b"\n" + fields.lower():
         fields += STREAM_FIELDS
-    keep_alive = match[1] == b"1" and b"close" not in named and framing is not Framing.CLOSE
-    return AnswerHead(status, fields, framing, keep_alive=keep_alive, media_type=media_type), length
+    says_close = match[1] == b"0" or b"close" in named
+    return AnswerHead(status, fields, framing, says_close=says_close, media_type=media_type), length
 
 
 def _framing(status: int, known: dict[bytes, bytes]) -> tuple[Framing, int | None]:

@@ -57,6 +57,12 @@ class Asked(msgspec.Struct):
         return None if limit is None else limit * max(self.n or 1, self.best_of or 1)
 
 
+BRACKETS_CHECKED = 100
+"""A body with fewer brackets of either kind than this is not nested too deeply for anybody."""
+HEADROOM = 100
+"""Calls by which a later reader of the body, the one that rewrites it for an engine, may stand deeper in
+the stack than its first; it is 30."""
+
 _decoder = msgspec.json.Decoder(Asked)
 _FIELD = re.compile(r"`\$\.([a-z_.]+)`")
 _MISSING = re.compile(r"missing required field `([a-z_]+)`")
@@ -70,7 +76,7 @@ def read_json(body: bytes) -> Asked:
         Refusal: 400 that names the field, or the position at which it stops being JSON.
     """
     try:
-        asked = _decoder.decode(body)
+        asked = _decode_deeper(body, HEADROOM) if _may_be_deep(body) else _decoder.decode(body)
         if not body.isascii():
             # The decoder passes over strings that nobody asked for without looking into them.
             body.decode("utf-8")
@@ -88,6 +94,25 @@ def read_json(body: bytes) -> Asked:
         message = "the request body is nested too deeply"
         raise invalid(message) from None
     return asked
+
+
+def _may_be_deep(body: bytes) -> bool:
+    """Whether there are brackets enough for it. Looking for the next costs less than counting all."""
+    find = body.find
+    for bracket in b"{[":
+        seen, at = 0, find(bracket)
+        while at >= 0:
+            seen += 1
+            if seen == BRACKETS_CHECKED:
+                return True
+            at = find(bracket, at + 1)
+    return False
+
+
+def _decode_deeper(body: bytes, calls: int) -> Asked:
+    """Decode from so many calls further down. The decoder's limit is what the stack has left, so what is
+    not too deep there is not too deep wherever the body is read again."""
+    return _decode_deeper(body, calls - 1) if calls else _decoder.decode(body)
 
 
 def _misfit(said: str) -> Refusal:

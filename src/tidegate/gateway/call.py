@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.core.events import Failure
 from tidegate.core.types import ModelId, RequestId, Route
+from tidegate.gateway.answer import AnswerHead
+from tidegate.gateway.framing import dechunk
 from tidegate.gateway.routes import Relay
 from tidegate.gateway.usage import Usage
 
@@ -26,6 +28,7 @@ class Call:
         "client",
         "connecting",
         "echo",
+        "ends_open",
         "events_began",
         "forward",
         "heartbeat_s",
@@ -65,6 +68,7 @@ class Call:
         """The client's own id where it sent one, else ours: what ``x-request-id`` says."""
         self.relay = relay
         self.model = model
+        """The configured one; the body names it or one of its adapters."""
         self.body = body
         self.forward = forward
         """Header lines that go to the engine."""
@@ -93,6 +97,9 @@ class Call:
         self.events_began = False
         """The same, and it is a stream of events, to which an error event can be added."""
 
+        self.ends_open = False
+        """Only the end of the client's connection ends the answer, so a cut has to be one that it notices."""
+
     def twin(self) -> Call:
         """The same request, for a second replica."""
         made = Call(
@@ -110,6 +117,23 @@ class Call:
         made.transcript = self.transcript
         made.is_open = self.is_open
         return made
+
+    def start_answer(self, head: AnswerHead, length: int | None, out: bytes, *, chunked: bool) -> None:
+        """Send the head, unless comments have needed one before, and the first bytes.
+
+        From here on nothing can be taken back.
+        """
+        if self.is_open:
+            start = b""
+        else:
+            self.keep_alive = self.keep_alive and self.client.may_keep_alive and not head.ends_open
+            self.ends_open = head.ends_open or (self.http10 and chunked)
+            start = head.for_client(self.echo, length, http10=self.http10, keep_alive=self.keep_alive)
+        self.began = True
+        self.events_began = head.is_stream
+        if self.other is None:
+            self.body = b""
+        self.client.write(start + (dechunk(out) if self.http10 and chunked else out))
 
     def __repr__(self) -> str:
         return f"<Call {self.request_id} {self.relay.path} began={self.began} upstream={self.upstream!r}>"

@@ -8,6 +8,8 @@ are dropped and the connection ends with the current answer.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from enum import Enum
 from time import monotonic
@@ -15,9 +17,9 @@ from typing import cast
 
 from tidegate.gateway import gate
 from tidegate.gateway.call import Call
-from tidegate.gateway.errors import Refusal, refusal_answer
-from tidegate.gateway.intake import Body, ChunkedBody, SizedBody
-from tidegate.gateway.visit import Desk, Ticket
+from tidegate.gateway.errors import Refusal, refusal_answer, too_many_connections
+from tidegate.gateway.intake import ChunkedBody, CountedBody, SizedBody
+from tidegate.gateway.visit import Desk, Verdict
 
 AHEAD_MAX = 64 * 1024
 """Bytes of requests sent before the current one is answered."""
@@ -25,6 +27,8 @@ LINGER_S = 2.0
 """How long a connection that we close is still read from. Closed with unread bytes, the kernel sends a
 reset, which may overtake the answer that says why."""
 BODY_GRACE_S = 5.0
+RESET = struct.pack("ii", 1, 0)
+"""Linger for 0 s: what the kernel has not sent is dropped, and the peer is told that it was."""
 
 
 class Stage(Enum):
@@ -40,7 +44,6 @@ class ClientConnection(asyncio.Protocol):
     """The server's side of one connection."""
 
     __slots__ = (
-        "_ahead",
         "_body",
         "_buffer",
         "_deaf",
@@ -49,8 +52,8 @@ class ClientConnection(asyncio.Protocol):
         "_pumping",
         "_requests",
         "_since_s",
-        "_ticket",
         "_transport",
+        "_verdict",
         "call",
         "stage",
         "write",
@@ -66,8 +69,8 @@ class ClientConnection(asyncio.Protocol):
         self._since_s = monotonic()
         """When this stage began; for a head, when its first byte came."""
         self._buffer = b""
-        self._ticket: Ticket | None = None
-        self._body: Body | None = None
+        self._verdict: Verdict | None = None
+        self._body: CountedBody | None = None
         self._pumping = False
         self._deaf = False
         """More came ahead than is kept; nothing is read from this connection any more."""
@@ -84,15 +87,7 @@ class ClientConnection(asyncio.Protocol):
         self.write = self._transport.write
         self._transport.set_write_buffer_limits(high=self._desk.settings.slow_reader_bytes)
         if not self._desk.arrived(self):
-            self._refuse(
-                Refusal(
-                    503,
-                    "there are too many connections to this gateway",
-                    reason="too_many_connections",
-                    code="too_many_connections",
-                    kind="service_unavailable_error",
-                )
-            )
+            self._refuse(too_many_connections())
 
     def data_received(self, data: bytes) -> None:
         stage = self.stage
@@ -112,7 +107,8 @@ class ClientConnection(asyncio.Protocol):
                 self._deaf = True
                 self._buffer = b""
         if self._paused_since_s is not None and len(self._buffer) > AHEAD_MAX:
-            self.abort()  # It sends without reading what it asked for.
+            self._desk.cut_off(reason="slow_reader")  # It sends without reading what it asked for.
+            self.abort()
 
     def eof_received(self) -> bool:
         # A client that has shut down its sending side is taken for gone: OpenAI's clients and curl do
@@ -167,12 +163,14 @@ class ClientConnection(asyncio.Protocol):
         self.call = None
         self._since_s = monotonic()
         self._buffer = b""
-        self._ticket = self._body = None
+        self._drop_body()
         if not self._transport.is_closing():
             self._transport.write_eof()
 
     def abort(self) -> None:
         """Close at once; an answer that is under way is seen to be incomplete."""
+        if self.call is not None and self.call.ends_open:
+            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self._transport.abort()
 
     @property
@@ -187,7 +185,7 @@ class ClientConnection(asyncio.Protocol):
         settings = self._desk.settings
         waited_s = now_s - self._since_s
         if self._paused_since_s is not None and now_s - self._paused_since_s > settings.slow_reader_timeout_s:
-            self._desk.refused(Refusal(408, "the answer was not read", reason="slow_reader"))
+            self._desk.cut_off(reason="slow_reader")
             self.abort()
         elif self.stage is Stage.LINGERING:
             if waited_s > LINGER_S and self._paused_since_s is None:
@@ -233,24 +231,27 @@ class ClientConnection(asyncio.Protocol):
         if end < 4:
             gate.check_partial(buffer, settings.max_header_bytes)
             return False
-        ticket, length = self._desk.judge(buffer[:end])
+        verdict, length = self._desk.judge(buffer[:end])
         self._requests += 1
-        if ticket.refusal is not None:
+        if verdict.refusal is not None:
             self._buffer = buffer[end:]
-            self._refuse_head(ticket.head, ticket.refusal, keep_alive=ticket.head.keep_alive and length == 0)
+            self._refuse_head(
+                verdict.head, verdict.refusal, keep_alive=verdict.head.keep_alive and length == 0
+            )
             return True
         if length is not None and len(buffer) - end >= length:
             # The whole request came at once, as nearly all do.
             self._buffer = buffer[end + length :]
             self.stage = Stage.WAITING
-            self._desk.take(self, ticket, buffer[end : end + length])
+            self._desk.take(self, verdict, buffer[end : end + length])
             return True
         self._buffer = buffer[end:]
-        self._ticket = ticket
-        self._body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
+        self._verdict = verdict
+        body = ChunkedBody(settings.max_body_bytes) if length is None else SizedBody(length)
+        self._body = CountedBody(body, self._desk.bodies)
         self.stage = Stage.BODY
         self._since_s = monotonic()
-        if ticket.head.expects is not None and not self._buffer:
+        if verdict.head.expects is not None and not self._buffer:
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         return True
 
@@ -264,20 +265,25 @@ class ClientConnection(asyncio.Protocol):
 
     def _read_body(self) -> None:
         """Take body bytes from the buffer, and hand the request over when it is whole."""
-        body, ticket = self._body, self._ticket
+        body, verdict = self._body, self._verdict
         assert body is not None
-        assert ticket is not None
+        assert verdict is not None
         self._buffer = body.feed(self._buffer)
         if not body.done:
             return
-        self._ticket = self._body = None
+        self._drop_body()
         self.stage = Stage.WAITING
-        self._desk.take(self, ticket, body.whole())
+        self._desk.take(self, verdict, body.whole())
+
+    def _drop_body(self) -> None:
+        if self._body is not None:
+            self._body.drop()
+        self._verdict = self._body = None
 
     def _refuse(self, refusal: Refusal) -> None:
         """Turn a request away and close: where the next would begin is not known."""
         self._desk.refused(refusal)
-        request_id = b"" if self._ticket is None else self._ticket.head.request_id or b""
+        request_id = b"" if self._verdict is None else self._verdict.head.request_id or b""
         if not self._transport.is_closing() and self.stage is not Stage.LINGERING:
             self._transport.write(refusal_answer(refusal, request_id=request_id, keep_alive=False))
         self.close()
@@ -286,6 +292,7 @@ class ClientConnection(asyncio.Protocol):
         call, self.call = self.call, None
         self.stage = Stage.LINGERING
         self._buffer = b""
+        self._drop_body()
         if call is not None:
             self._desk.gone(call)
 

@@ -9,36 +9,36 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from zlib import crc32
 
+from tidegate.config.hosts import Hosts
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
-from tidegate.gateway import heartbeat, routes
+from tidegate.gateway import heartbeat, media, routes
 from tidegate.gateway.auth import ANYBODY, Keys
-from tidegate.gateway.body import Asked, read_json
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
-from tidegate.gateway.errors import Refusal, invalid, refusal_answer, too_large, unauthorised
-from tidegate.gateway.gate import LENGTH_FIELD, Head, read_head
+from tidegate.gateway.errors import Refusal, invalid, misdirected, refusal_answer, too_large, unauthorised
+from tidegate.gateway.gate import BODILESS, Head, read_head
+from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.meters import Meters
-from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
 from tidegate.gateway.resume import transcript_of
-from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
-from tidegate.gateway.visit import Ticket
+from tidegate.gateway.routes import OPEN_PAGES, Relay
+from tidegate.gateway.visit import Verdict
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
 SESSION_BYTES_MAX = 256
 MARK_BYTES = 512
-TICKETS_MAX = 512
-TICKET_BYTES_MAX = 2048
+VERDICTS_MAX = 512
+VERDICT_BYTES_MAX = 2048
 UNIQUE = frozenset({b"x-request-id", b"x-session-id", b"traceparent", b"tracestate"})
 """What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
@@ -53,7 +53,7 @@ class FrontDesk:
         settings: GatewaySettings,
         porter: Porter,
         meters: Meters,
-        models: Callable[[], Sequence[str]],
+        names: Callable[[], Mapping[str, ModelId]],
         metrics_page: Callable[[], bytes],
         now_s: Callable[[], float],
     ) -> None:
@@ -62,13 +62,16 @@ class FrontDesk:
         self.resumes: Callable[[ModelId], bool] = lambda _model: False
         """Whether streams of this model are to be taken up by another replica when they break off."""
         self.clients: set[ClientConnection] = set()
+        self.bodies = Budget(_body_room(settings))
+        self._hosts = Hosts(settings.host)
         self._keys = Keys(settings.keys)
-        self._tickets: dict[bytes, Ticket] = {}
+        self._verdicts: dict[Key, Verdict] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
+        self._names = names
         self._porter = porter
         self._meters = meters
-        self._pages = Pages(models, metrics_page, started_s=int(now_s()))
+        self._pages = Pages(names, metrics_page, started_s=int(now_s()))
         self._now_s = now_s
         # A start's own prefix keeps ids of two starts, and of two gateways, apart in their journals.
         self._id_prefix = f"req-{secrets.token_hex(4)}-"
@@ -81,7 +84,8 @@ class FrontDesk:
         """New limits and keys, for what is judged from here on."""
         self.settings = settings
         self._keys = Keys(settings.keys)
-        self._tickets.clear()
+        self._verdicts.clear()
+        self.bodies.limit = _body_room(settings)
 
     # ---- what connections ask of the desk ----
 
@@ -100,61 +104,74 @@ class FrontDesk:
     def refused(self, refusal: Refusal) -> None:
         self._meters.refused(refusal.outcome, refusal.reason)
 
-    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+    def cut_off(self, *, reason: str) -> None:
+        self._meters.cut_off(reason=reason)
+
+    def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
         """Judge a head, or remember how it was judged."""
-        digits = LENGTH_FIELD.search(raw)
-        key = raw if digits is None else raw[: digits.start(1)] + raw[digits.end(1) :]
-        ticket = self._tickets.get(key)
-        if ticket is None:
-            ticket = self._judge_anew(raw, key)
-            length = ticket.head.length
-        else:
-            length = ticket.head.length if digits is None else int(digits[1])
+        key, length = apart(raw)
+        verdict = self._verdicts.get(key)
+        if verdict is None:
+            verdict = self._judge_anew(raw, key)
+            length = verdict.head.length
+        elif length is None:
+            length = verdict.head.length
         limit = self.settings.max_body_bytes
-        if length is not None and length > limit and ticket.refusal is None:
-            refused = Ticket(ticket.head)
+        if length is not None and length > limit and verdict.refusal is None:
+            refused = Verdict(verdict.head)
             refused.refusal = too_large(limit)
             return refused, length
-        return ticket, length
+        return verdict, length
 
-    def _judge_anew(self, raw: bytes, key: bytes) -> Ticket:
+    def _judge_anew(self, raw: bytes, key: Key) -> Verdict:
         settings = self.settings
         head = read_head(raw, max_bytes=settings.max_header_bytes, max_fields=settings.max_header_fields)
-        ticket = Ticket(head)
+        verdict = Verdict(head)
         try:
-            self._check(ticket, head)
+            self._check(verdict, head)
         except Refusal as refusal:
-            ticket.refusal = refusal
-            return ticket
-        if len(key) <= TICKET_BYTES_MAX and head.fields.keys().isdisjoint(UNIQUE):
-            if len(self._tickets) >= TICKETS_MAX:
-                self._tickets.clear()
-            self._tickets[key] = ticket
-        return ticket
+            verdict.refusal = refusal
+            return verdict
+        if self._is_memorable(raw, key, head):
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            self._verdicts[key] = verdict
+        return verdict
 
-    def _check(self, ticket: Ticket, head: Head) -> None:
-        """What the head alone rules out: path, method, key, media type, time limit."""
-        found = ticket.found = routes.find(head.method, head.path)
+    def _is_memorable(self, raw: bytes, key: Key, head: Head) -> bool:
+        """Whether every head with this key would be judged alike, and more of them may come."""
+        if not isinstance(key, bytes) and head.method in BODILESS:
+            return False  # There a length of 0 is the only good one.
+        # Digits count as bytes of the head: one with more of them could be too large.
+        longest = min(VERDICT_BYTES_MAX, self.settings.max_header_bytes - LENGTH_DIGITS_MAX)
+        return len(raw) <= longest and head.fields.keys().isdisjoint(UNIQUE)
+
+    def _check(self, verdict: Verdict, head: Head) -> None:
+        """What the head alone rules out: host, path, method, key, media type, time limit."""
+        host = head.fields.get(b"host")
+        if host is not None and not self.settings.keys and not self._hosts.allow(host.decode()):
+            raise misdirected()
+        found = verdict.found = routes.find(head.method, head.path)
         owner = self._keys.client(head.fields.get(b"authorization"))
         if owner is None:
             if found is not None and found not in OPEN_PAGES:
                 raise unauthorised()
             owner = ANYBODY
-        ticket.owner = owner
+        verdict.owner = owner
         if isinstance(found, Relay):
-            _check_media(head, found)
-            ticket.timeout_s = self._timeout_s(head)
-            ticket.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
+            media.check(head, found)
+            verdict.timeout_s = self._timeout_s(head)
+            verdict.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
             session = head.fields.get(b"x-session-id")
-            ticket.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
-            ticket.forward = _forward(head, found)
+            verdict.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
+            verdict.forward = media.forward(head, found)
 
-    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
+    def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """Answer a whole request, or enter it."""
-        head, found = ticket.head, ticket.found
+        head, found = verdict.head, verdict.found
         if isinstance(found, Relay):
             try:
-                self._enter(client, ticket, found, body)
+                self._enter(client, verdict, found, body)
             except Refusal as refusal:
                 self.refused(refusal)
                 keep_alive = head.keep_alive and client.may_keep_alive
@@ -167,11 +184,12 @@ class FrontDesk:
 
     # ---- requests for engines ----
 
-    def _enter(self, client: ClientConnection, ticket: Ticket, relay: Relay, body: bytes) -> None:
-        head, owner = ticket.head, ticket.owner
-        asked = _read(head, relay, body)
+    def _enter(self, client: ClientConnection, verdict: Verdict, relay: Relay, body: bytes) -> None:
+        head, owner = verdict.head, verdict.owner
+        asked = media.read(head, relay, body)
         request_id, echo = self._ids(head)
-        model = ModelId(asked.model)
+        # A name that nobody knows is for the dispatcher to refuse, which counts it.
+        model = self._names().get(asked.model) or ModelId(asked.model)
         call = Call(
             client,
             request_id,
@@ -179,13 +197,13 @@ class FrontDesk:
             relay,
             model,
             body,
-            ticket.forward,
+            verdict.forward,
             streams=bool(asked.stream),
             http10=head.http10,
             keep_alive=head.keep_alive,
         )
         client.call = call
-        call.heartbeat_s = ticket.heartbeat_s
+        call.heartbeat_s = verdict.heartbeat_s
         if call.streams and self.resumes(model):
             call.transcript = transcript_of(relay, body)
         self._porter.submit(
@@ -196,12 +214,12 @@ class FrontDesk:
                 len(body) // BYTES_PER_TOKEN + 1,
                 asked.output_tokens_limit,
                 len(body),
-                self._now_s() + ticket.timeout_s,
+                self._now_s() + verdict.timeout_s,
                 owner.flow,
                 owner.priority,
                 streams=call.streams,
                 weight=owner.weight,
-                session=asked.prompt_cache_key if ticket.session is None else ticket.session,
+                session=asked.prompt_cache_key if verdict.session is None else verdict.session,
                 again=_mark(body),
             ),
         )
@@ -230,43 +248,6 @@ def _mark(body: bytes) -> int:
     return crc32(body[-MARK_BYTES:], crc32(body[:MARK_BYTES]))
 
 
-def _check_media(head: Head, relay: Relay) -> None:
-    """The body's media type. Asking for exactly ours also keeps web pages out: a browser sends such a
-    request to a gateway on the user's own machine only after a permission that we never give."""
-    plain = head.fields.get(b"content-type") == b"application/json" and b"content-encoding" not in head.fields
-    if plain and relay.form is Form.JSON:
-        return
-    coding = head.fields.get(b"content-encoding", b"identity")
-    media = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if coding.lower() != b"identity" or media != relay.form.value.encode():
-        wanted = f"{relay.form.value}, not compressed"
-        raise Refusal(415, f"{relay.path} takes {wanted}", reason="media_type", code="unsupported_media_type")
-    if relay.form is Form.MULTIPART and boundary_of(head.fields[b"content-type"]) is None:
-        raise Refusal(
-            415,
-            "the form's boundary is missing or malformed",
-            reason="media_type",
-            code="unsupported_media_type",
-        )
-
-
-def _read(head: Head, relay: Relay, body: bytes) -> Asked:
-    if relay.form is Form.JSON:
-        return read_json(body)
-    boundary = boundary_of(head.fields[b"content-type"])
-    assert boundary is not None
-    return read_form(body, boundary)
-
-
-def _forward(head: Head, relay: Relay) -> bytes:
-    """The few headers that an engine gets to see, as lines. The key is not among them."""
-    fields = head.fields
-    if relay.form is Form.JSON:
-        lines = b"content-type: application/json\r\n"
-    else:
-        lines = b"content-type: %b\r\n" % fields[b"content-type"]
-    for name in (b"accept", b"traceparent", b"tracestate"):
-        value = fields.get(name)
-        if value is not None and TRACE_FIELD.fullmatch(value):
-            lines += b"%b: %b\r\n" % (name, value)
-    return lines
+def _body_room(settings: GatewaySettings) -> int:
+    """A body of the largest size must have a chance when it is alone."""
+    return max(settings.max_bodies_bytes, settings.max_body_bytes)

@@ -7,19 +7,13 @@ prompts, keys and fragments of JSON that could not be read stay out of it.
 from __future__ import annotations
 
 import math
-from http import HTTPStatus
 
 import msgspec
 
 from tidegate.core.outcomes import MEANING, Outcome
+from tidegate.gateway.heads import STATUS_LINES
 
 CRLF = b"\r\n"
-
-STATUS_LINE = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode()
-    for status in HTTPStatus
-    if status.value >= 200
-}
 
 
 class Refusal(Exception):
@@ -71,6 +65,37 @@ def too_large(limit_bytes: int) -> Refusal:
     )
 
 
+def too_many_connections() -> Refusal:
+    """More than are accepted; said before anything was asked."""
+    return _no_room("there are too many connections to this gateway", reason="too_many_connections")
+
+
+def too_many_bodies() -> Refusal:
+    """More bytes of bodies are on their way than are kept in memory."""
+    return _no_room("too many request bodies are being received at once", reason="too_many_bodies")
+
+
+def _no_room(message: str, *, reason: str) -> Refusal:
+    return Refusal(
+        503,
+        message,
+        reason=reason,
+        code=reason,
+        kind="service_unavailable_error",
+        outcome=Outcome.REJECTED_FULL,
+    )
+
+
+def misdirected() -> Refusal:
+    """Asked for by a name that is not ours while nobody has to show a key."""
+    return Refusal(
+        421,
+        "this address is not known here by that name; without gateway.keys only loopback names are",
+        reason="unknown_host",
+        code="misdirected_request",
+    )
+
+
 def unauthorised() -> Refusal:
     """No key, or none that we know."""
     meaning = MEANING[Outcome.REJECTED_UNAUTHORISED]
@@ -110,7 +135,7 @@ def error_answer(
     if retry_after_s is None and status in (429, 503):
         retry_after_s = 1.0
     lines = [
-        STATUS_LINE[status],
+        STATUS_LINES[status],
         b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body),
         b"x-request-id: %b\r\n" % request_id if request_id else b"",
     ]

@@ -84,6 +84,11 @@ def chunk(payload: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(payload), payload) if payload else b""
 
 
+def last_event_end(plain: bytes) -> int:
+    """Up to where these bytes are whole events."""
+    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)
+
+
 class ChunkFlow:
     """A body that comes in chunks."""
 
@@ -114,9 +119,16 @@ class ChunkFlow:
         else:
             data = self._held + data
             position = self._scanned
+        self.spans = False
+        return self._read_chunks(data, position)
+
+    def at_eof(self) -> bytes | None:
+        return None
+
+    def _read_chunks(self, data: bytes, position: int) -> bytes:
+        """Chunk by chunk from a position up to which they are known to be whole."""
         good = 0
         length = len(data)
-        self.spans = False
         while position < length:
             end = data.find(b"\r\n", position, position + SIZE_LINE_MAX)
             if end < 0:
@@ -144,9 +156,6 @@ class ChunkFlow:
             else:
                 self._loose = True
         return self._split(data, good, position)
-
-    def at_eof(self) -> bytes | None:
-        return None
 
     def _event_ends(self, data: bytes, good: int, position: int, size: int) -> bool:
         if size >= 4:
@@ -181,75 +190,3 @@ class ChunkFlow:
         if there >= limit:
             message = "an event or chunk does not come to its end"
             raise Malformed(message)
-
-
-class RechunkFlow:
-    """A body that ends with its length or with the connection, passed on in chunks of ours.
-
-    Only so can an error follow what has been passed on already.
-    """
-
-    __slots__ = ("_events", "_held", "_left", "ended", "spans", "surplus")
-
-    chunked = True
-
-    def __init__(self, *, events: bool, length: int | None = None) -> None:
-        self._events = events
-        self._left = length
-        self._held = b""
-        self.ended = length == 0
-        self.surplus = False
-        self.spans = False
-
-    def feed(self, data: bytes) -> bytes:
-        if self._left is not None:
-            self.surplus = len(data) > self._left
-            data = data[: self._left]
-            self._left -= len(data)
-            self.ended = self._left == 0
-        if self.ended or not self._events:
-            data, self._held = self._held + data, b""
-            return chunk(data)
-        data = self._held + data
-        good = max(data.rfind(end) + len(end) if end in data else 0 for end in EVENT_ENDS)
-        self._held = data[good:]
-        if len(self._held) > HELD_MAX:
-            message = "an event does not come to its end"
-            raise Malformed(message)
-        return chunk(data[:good])
-
-    def at_eof(self) -> bytes | None:
-        if self._left is not None:
-            return None
-        self.ended = True
-        data, self._held = self._held, b""
-        return chunk(data)
-
-
-class LengthFlow:
-    """A body of a known length, passed on as it comes."""
-
-    __slots__ = ("_left", "ended", "surplus")
-
-    chunked = False
-    spans = False
-
-    def __init__(self, length: int) -> None:
-        self._left = length
-        self.ended = length == 0
-        self.surplus = False
-
-    def feed(self, data: bytes) -> bytes:
-        left = self._left - len(data)
-        if left > 0:
-            self._left = left
-            return data
-        self.ended = True
-        if left < 0:
-            self.surplus = True
-            data = data[:left]
-        self._left = 0
-        return data
-
-    def at_eof(self) -> bytes | None:
-        return None

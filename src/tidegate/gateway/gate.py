@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from tidegate.gateway.errors import Refusal, malformed
+from tidegate.gateway.heads import LENGTH_DIGITS_MAX
 
 # Possessive quantifiers (*+, ++) keep this linear on hostile input. Names without underscores: some
 # servers read them as hyphens, which lets "content_length" pass for another header.
@@ -25,9 +26,6 @@ REQUEST_LINE = re.compile(rb"[!-~]+ [^\r\n]* HTTP/(\d+)\.(\d+)\r\n")
 BARE_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 BARE_LINE_END_SO_FAR = re.compile(rb"(?<!\r)\n|\r(?=[^\n])")
 HOST = re.compile(rb"(?:[A-Za-z0-9](?:[A-Za-z0-9.\-]*[A-Za-z0-9.])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
-LENGTH_DIGITS_MAX = 15
-LENGTH_FIELD = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?([0-9]{1,15})\r\n")
-"""How nearly every client writes it."""
 REQUEST_ID = re.compile(rb"[!-~]{1,128}")
 
 _good_hosts: set[bytes] = set()

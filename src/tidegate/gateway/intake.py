@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from tidegate.gateway.errors import malformed, too_large
+from tidegate.gateway.errors import malformed, too_large, too_many_bodies
 
 SIZE = re.compile(rb"[0-9A-Fa-f]{1,8}")
 SIZE_LINE_MAX = 10
@@ -18,10 +18,34 @@ CHUNKS_MAX = 20_000
 client that streams 10 MB in pieces of 1 KB needs half of this."""
 
 
+class Budget:
+    """Bytes of bodies that are being received, over all connections.
+
+    A body that comes in one read is never counted: it is handed over at once, and the bounds of its
+    model's queue hold from there on.
+    """
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+
+    def take(self, count: int) -> bool:
+        """Count bytes that have come; False when they are more than there is room for."""
+        self.used += count
+        return self.used <= self.limit
+
+    def give_back(self, count: int) -> None:
+        """Bytes that were taken are held no longer."""
+        self.used -= count
+
+
 class Body(Protocol):
     """A body that is being read."""
 
     received: int
+    """Bytes of it that have come."""
     done: bool
 
     def feed(self, data: bytes) -> bytes:
@@ -29,6 +53,42 @@ class Body(Protocol):
 
     def whole(self) -> bytes:
         """All of it, once ``done``."""
+
+
+class CountedBody:
+    """A body that takes its bytes from the budget of all until it is whole or dropped."""
+
+    __slots__ = ("_body", "_budget", "_counted")
+
+    def __init__(self, body: Body, budget: Budget) -> None:
+        self._body = body
+        self._budget = budget
+        self._counted = 0
+
+    @property
+    def received(self) -> int:
+        return self._body.received
+
+    @property
+    def done(self) -> bool:
+        return self._body.done
+
+    def feed(self, data: bytes) -> bytes:
+        rest = self._body.feed(data)
+        if not self._body.done:
+            grown = self._body.received - self._counted
+            self._counted = self._body.received
+            if not self._budget.take(grown):
+                raise too_many_bodies()
+        return rest
+
+    def whole(self) -> bytes:
+        return self._body.whole()
+
+    def drop(self) -> None:
+        """It is received no longer, whatever became of it."""
+        self._budget.give_back(self._counted)
+        self._counted = 0
 
 
 class SizedBody:
@@ -60,11 +120,13 @@ class SizedBody:
 class ChunkedBody:
     """A body in chunks, bounded in bytes and in chunks."""
 
-    __slots__ = ("_chunks", "_parts", "_pending", "_wanted", "done", "limit", "received")
+    __slots__ = ("_announced", "_chunks", "_parts", "_pending", "_wanted", "done", "limit", "received")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.received = 0
+        self._announced = 0
+        """Of the chunks so far; a chunk may be announced long before it comes."""
         self.done = False
         self._parts: list[bytes] = []
         self._pending = b""
@@ -101,8 +163,8 @@ class ChunkedBody:
         if size == 0:
             return self._end(data, position, end + 2)
         self._chunks += 1
-        self.received += size
-        if self.received > self.limit:
+        self._announced += size
+        if self._announced > self.limit:
             raise too_large(self.limit)
         if self._chunks > CHUNKS_MAX:
             raise malformed(f"the request body has more than {CHUNKS_MAX} chunks")
@@ -126,6 +188,7 @@ class ChunkedBody:
             end = position + self._wanted - 2
             if self._wanted > 2:
                 self._parts.append(data[position:end])
+                self.received += end - position
             if data[end : end + 2] != b"\r\n":
                 raise malformed("a chunk is longer than its size says")
             self._wanted = 0
@@ -135,6 +198,7 @@ class ChunkedBody:
             # end split over two reads is seen whole.
             return None
         self._parts.append(data[position:])
+        self.received += there
         self._wanted -= there
         return len(data)
 

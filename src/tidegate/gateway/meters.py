@@ -141,9 +141,13 @@ class Meters(Collector):
         of_model.output_tokens += record.output_tokens or 0
 
     def refused(self, outcome: Outcome, reason: str) -> None:
-        """Count a request that the dispatcher never heard of, or a client that was cut off."""
-        self._refusals[reason] = self._refusals.get(reason, 0) + 1
+        """Count a request that the dispatcher never heard of."""
+        self.cut_off(reason=reason)
         self._of_others().count(outcome)
+
+    def cut_off(self, *, reason: str) -> None:
+        """Count why a client was cut off. Its request, if it had one, ends in the dispatcher's books."""
+        self._refusals[reason] = self._refusals.get(reason, 0) + 1
 
     def refusals(self, reason: str) -> int:
         """How often this reason was given."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from tidegate.gateway import routes
-from tidegate.gateway.errors import STATUS_LINE
 from tidegate.gateway.gate import Head
+from tidegate.gateway.heads import STATUS_LINES
 from tidegate.gateway.routes import Page
 
 JSON = b"content-type: application/json\r\n"
@@ -19,9 +19,9 @@ class Pages:
     """The gateway's own pages."""
 
     def __init__(
-        self, models: Callable[[], Sequence[str]], metrics_page: Callable[[], bytes], *, started_s: int
+        self, names: Callable[[], Iterable[str]], metrics_page: Callable[[], bytes], *, started_s: int
     ) -> None:
-        self._models = models
+        self._names = names
         self._metrics_page = metrics_page
         self._started_s = started_s
 
@@ -34,7 +34,7 @@ class Pages:
             fields += b"x-request-id: %b\r\n" % head.request_id
         if not keep_alive:
             fields += b"connection: close\r\n"
-        return b"%b%b\r\n%b" % (STATUS_LINE[status], fields, b"" if head.method == "HEAD" else body)
+        return b"%b%b\r\n%b" % (STATUS_LINES[status], fields, b"" if head.method == "HEAD" else body)
 
     def _content(self, head: Head, page: Page | None, *, stopping: bool) -> tuple[int, bytes, bytes]:
         """Status, fields and body."""
@@ -54,7 +54,7 @@ class Pages:
     def _model_list(self) -> bytes:
         """Models at zero replicas are in it: asking for one is what brings it up."""
         cards = [
-            {"id": model, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
-            for model in self._models()
+            {"id": name, "object": "model", "created": self._started_s, "owned_by": "tidegate"}
+            for name in self._names()
         ]
         return msgspec.json.encode({"object": "list", "data": cards})

@@ -30,6 +30,7 @@ from tidegate.gateway.errors import outcome_answer, outcome_event
 from tidegate.gateway.framing import LAST_CHUNK, chunk
 from tidegate.gateway.heartbeat import Heartbeats
 from tidegate.gateway.meters import Meters
+from tidegate.gateway.outgoing import RequestHeads
 from tidegate.gateway.pool import Pool
 from tidegate.gateway.routes import Form
 from tidegate.gateway.upstream import UpstreamConnection
@@ -62,7 +63,7 @@ class Porter:
         self._rewrite = rewrite
         self.gap: Callable[[float], None] = meters.gap.observe
         self._manners: dict[str, Manners] = {}
-        self._heads: dict[tuple[ReplicaId, str], bytes] = {}
+        self._heads = RequestHeads()
         self._calls: dict[RequestId, Call] = {}
         self._heartbeats = Heartbeats()
         self._loop: asyncio.AbstractEventLoop
@@ -150,6 +151,9 @@ class Porter:
             event = outcome_event(order.outcome, order.because)
             client.write(event if call.http10 else chunk(event) + LAST_CHUNK)
             client.finished(keep_alive=False)
+        elif call.ends_open:
+            client.abort()
+            client.call = None
         else:
             # No error can be written into the middle of a document; an end without its last chunk, or
             # short of its length, is one that every client notices.
@@ -218,7 +222,7 @@ class Porter:
                 connection.fail(Failure.SILENT)
         self._heartbeats.sweep(now_s)
         self.pool.sweep(now_s, self._owner.routes)
-        self._heads.clear()  # Addresses come and go; a handful of heads is made anew in no time.
+        self._heads.clear()
 
     def _count(self, call: Call, connection: UpstreamConnection) -> None:
         """A long stream is told of before it ends, each time that it has grown by a good deal."""
@@ -328,17 +332,7 @@ class Porter:
             if route.model != call.model:
                 body = named(body, route.model)
             body = self._rewrite(route.engine, route.model, body)
-        key = (route.replica_id, call.relay.path)
-        start = self._heads.get(key)
-        if start is None:
-            start = self._heads[key] = _head_start(address, call.relay.path)
-        head = b"%b%bcontent-length: %d\r\nx-request-id: %b\r\n\r\n" % (
-            start,
-            call.forward,
-            len(body),
-            call.echo,
-        )
-        connection.begin(call, head, body)
+        connection.begin(call, self._heads.of(call, route, address, len(body)), body)
 
     def _manners_for(self, engine: str) -> Manners:
         manners = self._manners.get(engine)
@@ -349,8 +343,3 @@ class Porter:
 
 def _replica(call: Call) -> ReplicaId | None:
     return None if call.route is None else call.route.replica_id
-
-
-def _head_start(address: Address, path: str) -> bytes:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"POST {path} HTTP/1.1\r\nhost: {host}:{address.port}\r\naccept-encoding: identity\r\n".encode()

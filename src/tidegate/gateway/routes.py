@@ -34,7 +34,7 @@ class Relay:
     form: Form = Form.JSON
     final: re.Pattern[bytes] | None = None
     """What a stream holds near its end when it is complete. A connection that ends in good order is
-    not enough: an engine that is told to stop may end it so. None: the route's streams have no mark."""
+    not enough: an engine that is told to stop may end it so. None: the route has no streams."""
     idle_events: int = 1
     """Events of a stream that carry no token: the role, the finish, the end mark."""
 
@@ -42,6 +42,8 @@ class Relay:
 # Searched in raw chunks: a line break stands before "data:" in any case, the chunk's own at least,
 # and inside JSON a line break and a quotation mark would be escaped.
 DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")
+TRANSCRIPT_DONE = re.compile(rb'"type": ?"transcript\.text\.done"|[\r\n]data: ?\[DONE\]')
+SPEECH_DONE = re.compile(rb'"type": ?"speech\.audio\.done"|[\r\n]data: ?\[DONE\]')
 RESPONSE_DONE = re.compile(rb'"type": ?"response\.(?:completed|incomplete|failed)"|[\r\n]data: ?\[DONE\]')
 
 CHAT = "/v1/chat/completions"
@@ -54,9 +56,9 @@ RELAYS = {
         Relay(COMPLETIONS, final=DONE),
         Relay("/v1/embeddings"),
         Relay("/v1/responses", final=RESPONSE_DONE, idle_events=8),
-        Relay("/v1/audio/transcriptions", form=Form.MULTIPART),
-        Relay("/v1/audio/translations", form=Form.MULTIPART),
-        Relay("/v1/audio/speech"),
+        Relay("/v1/audio/transcriptions", form=Form.MULTIPART, final=TRANSCRIPT_DONE),
+        Relay("/v1/audio/translations", form=Form.MULTIPART, final=TRANSCRIPT_DONE),
+        Relay("/v1/audio/speech", final=SPEECH_DONE),
         Relay("/v1/rerank"),
     )
 }

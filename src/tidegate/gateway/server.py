@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -38,6 +38,7 @@ def _unchanged(_engine: str, _model: str, body: bytes) -> bytes:
 class Gateway:
     """Accepts clients' requests and streams engines' answers, as the dispatcher decides.
 
+    ``names`` gives the names that clients may ask for and the model that each leads to (``names_of``).
     ``meters.record`` is to be called with every ``Record``; the gateway sees no records itself.
     """
 
@@ -46,19 +47,19 @@ class Gateway:
         owner: DispatchOwner,
         settings: GatewaySettings,
         *,
-        models: Callable[[], Sequence[str]],
+        names: Callable[[], Mapping[str, ModelId]],
         manners: Callable[[str], Manners],
         rewrite: Rewrite = _unchanged,
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
         resumes: Callable[[ModelId], bool] | None = None,
     ) -> None:
-        self.meters = Meters(models) if meters is None else meters
+        self.meters = Meters(lambda: set(names().values())) if meters is None else meters
         self._settings = settings
         self._owner = owner
         self._porter = Porter(owner, settings, manners, rewrite, self.meters)
         self._desk = FrontDesk(
-            settings, self._porter, self.meters, models, metrics_page or self._own_page(), owner.now_s
+            settings, self._porter, self.meters, names, metrics_page or self._own_page(), owner.now_s
         )
         if resumes is not None:
             self._desk.resumes = resumes
@@ -115,23 +116,27 @@ class Gateway:
         self._desk.configure(settings)
 
     def begin_stop(self) -> None:
-        """Accept nothing new. Each connection closes when its current answer is complete."""
+        """Accept no new request. Each connection closes when its current answer is complete.
+
+        While requests are open, connections are still made, so that whoever asks sees 503 from ``/ready``
+        and is told when to come back; a refused connection would say neither. With the last request the
+        listener goes: at once when there is none.
+        """
         self._desk.stopping = True
-        if self._server is not None:
-            self._server.close()
-        for client in list(self._desk.clients):
-            if client.is_idle:
-                client.close()
+        self._close_idle()
+        self._stop_listening_when_done()
 
     async def close(self) -> None:
         """Close everything, whatever is under way."""
         self.begin_stop()
+        if self._server is not None:
+            self._server.close()
         if self._timer is not None:
             self._timer.cancel()
         self._porter.close()
         for client in list(self._desk.clients):
-            client.call = None
             client.abort()
+            client.call = None
         if self._server is not None:
             await self._server.wait_closed()
         # The transports report their end in a turn of the loop of their own.
@@ -140,10 +145,24 @@ class Gateway:
                 while self._desk.clients or self._porter.pool.open:
                     await asyncio.sleep(0)
 
+    def _close_idle(self) -> None:
+        for client in list(self._desk.clients):
+            if client.is_idle:
+                client.close()
+
+    def _stop_listening_when_done(self) -> None:
+        if self._owner.open_requests or self._server is None:
+            return
+        self._server.close()
+        # Those who connected meanwhile and have not asked for anything.
+        self._close_idle()
+
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(SWEEP_S, self._sweep)
         now_s = monotonic()
+        if self._desk.stopping:
+            self._stop_listening_when_done()
         self._porter.sweep(now_s)
         share = self._sweeps % CLIENT_SHARES
         self._sweeps += 1

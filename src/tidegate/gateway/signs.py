@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
-from tidegate.gateway.framing import EVENT_ENDS
 
 ERROR_HINT = b"error"
 """Only events with this in them are searched for the following; it costs a tenth of that."""
@@ -18,6 +19,9 @@ ERROR_EVENT = re.compile(rb'[\r\n](?:data: ?\{"error": ?[^n][^\r\n]*|event: ?err
 """How engines say inside a stream that it failed. The client gets our error event in its place."""
 CLIENTS_FAULT = re.compile(rb'"code": ?"?4[0-9][0-9]\b')
 """Inside such an event: the request was at fault, and the engine's own words are the better ones."""
+
+ERROR_READ_MAX = 64 * 1024
+"""Of an error's body that is read for its reason."""
 
 PASSED_ON = frozenset({501})
 """Of the statuses above 499: the engine cannot do this at all, and neither can its peers."""
@@ -49,11 +53,31 @@ def abort_in(events: bytes, manners: Manners) -> bytes | None:
     return match[0][1:]
 
 
-def last_event_end(plain: bytes) -> int:
-    """Up to where these bytes are whole events."""
-    return max(plain.rfind(end) + len(end) if end in plain else 0 for end in EVENT_ENDS)
-
-
 def is_whole_json(document: bytes) -> bool:
     """Whether a document that ends with its connection has come to its own end."""
-    return document.rstrip().endswith((b"}", b"]"))
+    try:
+        msgspec.json.decode(document, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+class ErrorBody:
+    """The body of an error, gathered for its words: they may say that the engine took nothing on."""
+
+    __slots__ = ("_busy_marks", "_failure", "_held")
+
+    def __init__(self, failure: Failure, manners: Manners) -> None:
+        self._failure = failure
+        self._busy_marks = manners.busy_marks
+        self._held = b""
+
+    def add(self, out: bytes, *, ended: bool) -> bool:
+        """Take more of it; True when enough is known."""
+        self._held += out
+        return ended or len(self._held) > ERROR_READ_MAX
+
+    @property
+    def failure(self) -> Failure:
+        """How the attempt failed, by the status and by what has come of the body."""
+        return Failure.BUSY if any(mark in self._held for mark in self._busy_marks) else self._failure

@@ -5,32 +5,38 @@ as they came, up to where an error event could still follow. What is learned fro
 passing: whether the engine broke off and calls it finished, when events came, and from the last
 bytes the usage. JSON that is not streamed is held until it is whole, since half of it is of no use
 to a client, and as long as nothing was passed on another replica may still be tried.
+
+An answer that ends with its connection ends as it would if the engine were killed, so the end proves
+nothing. Such an answer is whole, the first that fits:
+
+1. a stream of events, when its end mark has come;
+2. JSON that was held, when it decodes;
+3. anything else, when the engine had said that it would close and closed in good order. Nobody can
+   know more. JSON too large to be held shows its end to whoever decodes it; other bodies are passed on
+   without chunks, to end with the client's connection too (``AnswerHead.ends_open``).
+
+All others are cut, and the client is left with an answer that is seen to be incomplete.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from time import monotonic
 from typing import cast
 
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
 from tidegate.core.types import Route
-from tidegate.gateway.answer import HEAD_MAX, AnswerHead, read_head
+from tidegate.gateway.answer import AnswerHead, first_head
 from tidegate.gateway.call import Attendant, Call
-from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk
-from tidegate.gateway.signs import abort_in, failure_of, is_whole_json, last_event_end
-from tidegate.gateway.usage import NOT_SAID, Usage, usage_in
+from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk, last_event_end
+from tidegate.gateway.signs import ErrorBody, abort_in, failure_of, is_whole_json
+from tidegate.gateway.usage import NOT_SAID, Tail, Usage
 
 JSON_HELD_MAX = 1024 * 1024
 """A larger answer (a batch of embeddings) is passed on as it comes."""
-FAILURE_MAX = 64 * 1024
-"""Of an error's body that is read for its reason."""
 JOIN_MAX = 64 * 1024
 """Up to here joining head and body costs less than the second system call."""
-TAIL_READS = 4
-"""Usage, end mark and last chunk may each come in a read of their own."""
 
 
 class UpstreamConnection(asyncio.Protocol):
@@ -39,8 +45,7 @@ class UpstreamConnection(asyncio.Protocol):
     __slots__ = (
         "_answer",
         "_attendant",
-        "_events",
-        "_failure",
+        "_error",
         "_flow",
         "_head",
         "_held",
@@ -69,7 +74,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._reused = False
         self._transport: asyncio.Transport
         self._flow: Flow
-        self._tail: deque[bytes] = deque(maxlen=TAIL_READS)
+        self._tail = Tail()
         self._reset()
 
     def __repr__(self) -> str:
@@ -81,11 +86,10 @@ class UpstreamConnection(asyncio.Protocol):
         self._unread = True
         self._head = b""
         self._answer: AnswerHead | None = None
-        self._failure: Failure | None = None
+        self._error: ErrorBody | None = None
         self._length: int | None = None
         self._held = b""
         self._tail.clear()
-        self._events = 0
         self._last_out_s = 0.0
 
     # ---- orders ----
@@ -139,17 +143,14 @@ class UpstreamConnection(asyncio.Protocol):
         call = self.call
         if call is None or not call.events_began or call.relay.final is None:
             return False
-        return call.relay.final.search(b"".join(self._tail)) is not None
+        return self._tail.shows(call.relay.final)
 
     def usage(self) -> Usage:
         """What the answer has said about tokens; a stream without usage is counted by its events."""
         call, answer = self.call, self._answer
         if call is None or answer is None or answer.status != 200:
             return NOT_SAID
-        usage = usage_in(b"".join(self._tail))
-        if usage.output_tokens is None and answer.is_stream:
-            counted = max(0, self._events - call.relay.idle_events)
-            usage = Usage(usage.prompt_tokens, usage.cached_tokens, counted)
+        usage = self._tail.usage(idle_events=call.relay.idle_events if answer.is_stream else None)
         return usage if call.transcript is None else call.transcript.settled(usage)
 
     @property
@@ -158,7 +159,7 @@ class UpstreamConnection(asyncio.Protocol):
         call, answer = self.call, self._answer
         if call is None or answer is None or not answer.is_stream:
             return 0
-        return self._events if call.transcript is None else call.transcript.tokens
+        return self._tail.events if call.transcript is None else call.transcript.tokens
 
     # ---- what the transport calls ----
 
@@ -186,8 +187,9 @@ class UpstreamConnection(asyncio.Protocol):
         except Malformed:
             self.fail(Failure.MALFORMED)
             return
-        if self._failure is not None:
-            self._read_failure(answer, out)
+        if self._error is not None:
+            if self._error.add(out, ended=flow.ended):
+                self.fail(self._error.failure, answer.status)
         elif answer.is_stream:
             self._pass_events(call, answer, out)
         else:
@@ -199,18 +201,16 @@ class UpstreamConnection(asyncio.Protocol):
         if call is None:
             return
         answer = self._answer
-        if self._failure is not None and answer is not None:
-            self._say_failure(answer)
+        if self._error is not None and answer is not None:
+            self.fail(self._error.failure, answer.status)
             return
-        if answer is not None and exc is None:
-            out = self._flow.at_eof()
-            if out is not None and answer.is_stream:
+        out = self._flow.at_eof() if answer is not None and exc is None else None
+        if answer is not None and out is not None and self._ends_whole(call, answer, out):
+            if answer.is_stream:
                 self._pass_events(call, answer, out)
-                return
-            if out is not None and (not answer.is_json or is_whole_json(dechunk(self._held + out))):
+            else:
                 self._pass_bytes(call, answer, out)
-                return
-        if self.has_said_all():
+        elif self.has_said_all():
             self._complete(call, LAST_CHUNK)
         elif self._reused and self._unread and not call.redialled:
             self.call = call.upstream = None
@@ -224,21 +224,12 @@ class UpstreamConnection(asyncio.Protocol):
     def _read_head(self, data: bytes) -> bytes | None:
         """The bytes after the head, once it is whole and promises an answer to pass on."""
         raw = self._head + data if self._head else data
-        end = raw.find(b"\r\n\r\n") + 4
-        if end < 4:
-            if len(raw) > HEAD_MAX:
-                message = "the head does not end"
-                raise Malformed(message)
+        found = first_head(raw)
+        if found is None:
             self._head = raw
             return None
-        head, length = read_head(raw[:end])
-        rest = raw[end:]
+        head, length, rest = found
         self._head = b""
-        if head.status < 200:
-            if head.status == 101:
-                message = "a switch of protocols was not asked for"
-                raise Malformed(message)
-            return self._read_head(rest) if rest else None
         failure = failure_of(head.status, self.manners)
         if failure is not None and (failure is Failure.BUSY or not self.manners.busy_marks):
             self.fail(failure, head.status)
@@ -247,24 +238,14 @@ class UpstreamConnection(asyncio.Protocol):
             # The client has been promised a stream, or is in the middle of one.
             self.fail(Failure.ERROR if failure is None else failure, head.status)
             return None
-        self._failure = failure
+        if failure is not None:
+            self._error = ErrorBody(failure, self.manners)
         self._answer = head
         self._length = length
         self._flow = flow = head.flow(length)
         return rest if rest or flow.ended else None
 
     # ---- the body ----
-
-    def _read_failure(self, answer: AnswerHead, out: bytes) -> None:
-        """Gather an error's body: its words may say that the engine took nothing on."""
-        self._held += out
-        if self._flow.ended or len(self._held) > FAILURE_MAX:
-            self._say_failure(answer)
-
-    def _say_failure(self, answer: AnswerHead) -> None:
-        assert self._failure is not None
-        is_busy = any(mark in self._held for mark in self.manners.busy_marks)
-        self.fail(Failure.BUSY if is_busy else self._failure, answer.status)
 
     def _pass_events(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         """Pass whole events on, after a look for the marks of an answer that broke off."""
@@ -273,13 +254,13 @@ class UpstreamConnection(asyncio.Protocol):
             if mark is not None:
                 self._break_off(call, out, mark)
                 return
-            self._tail.append(out)
-            self._events += out.count(b"\n\n") or 1
+            self._tail.add(out)
+            self._tail.events += out.count(b"\n\n") or 1
             if call.transcript is not None:
                 out = chunk(call.transcript.pass_on(dechunk(out)))
         if self._flow.ended:
             final = call.relay.final
-            if final is not None and final.search(b"".join(self._tail)) is None:
+            if final is not None and not self._tail.shows(final):
                 self._break_off(call, out, None)
             else:
                 self._complete(call, out + LAST_CHUNK)
@@ -320,7 +301,7 @@ class UpstreamConnection(asyncio.Protocol):
                 self.fail(Failure.ABORTED)
                 return
         if out:
-            self._tail.append(out)
+            self._tail.add(out)
         if ended:
             self._complete(call, out + LAST_CHUNK if self._flow.chunked else out)
         elif call.began:
@@ -328,37 +309,34 @@ class UpstreamConnection(asyncio.Protocol):
         elif out:
             self._begin_answer(call, answer, out)
 
+    def _ends_whole(self, call: Call, answer: AnswerHead, out: bytes) -> bool:
+        """Whether an answer is whole that ended with its connection, in good order, on these bytes."""
+        if answer.is_stream:  # 1
+            final = call.relay.final
+            return final is not None and self._tail.shows(final, out)
+        if answer.is_json and not call.began:  # 2
+            return is_whole_json(dechunk(self._held + out))
+        return answer.says_close  # 3
+
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
-        """The first bytes go out; from here on nothing can be taken back."""
-        if call.http10 and self._flow.chunked:
-            out = dechunk(out)
-        call.began = True
-        call.events_began = answer.is_stream
-        if call.other is None:
-            call.body = b""
-        call.client.write(self._client_head(call, answer) + out)
+        call.start_answer(answer, self._length, out, chunked=self._flow.chunked)
         self._attendant.first_byte(call)
 
     def _complete(self, call: Call, out: bytes) -> None:
         """The last bytes go out."""
         answer = self._answer
         assert answer is not None
-        if call.http10 and self._flow.chunked:
-            out = dechunk(out[: -len(LAST_CHUNK)])
-        if call.began:
-            call.client.write(out)
+        chunked = self._flow.chunked
+        if call.http10 and chunked:
+            out = out[: -len(LAST_CHUNK)]
+        if not call.began:
+            call.start_answer(answer, self._length, out, chunked=chunked)
         else:
-            call.client.write(self._client_head(call, answer) + out)
+            call.client.write(dechunk(out) if call.http10 and chunked else out)
         usage = self.usage()
         self.call = call.upstream = None
         self._rest(answer)
         self._attendant.answered(call, answer.status, usage)
-
-    def _client_head(self, call: Call, answer: AnswerHead) -> bytes:
-        if call.is_open:
-            return b""
-        call.keep_alive = call.keep_alive and call.client.may_keep_alive
-        return answer.for_client(call.echo, self._length, http10=call.http10, keep_alive=call.keep_alive)
 
     def _rest(self, answer: AnswerHead) -> None:
         """Keep the connection for another request, or close it when its state is in any doubt."""

@@ -9,13 +9,14 @@ from tidegate.gateway.auth import ANYBODY
 from tidegate.gateway.call import Call
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.gate import Head
+from tidegate.gateway.intake import Budget
 from tidegate.gateway.routes import Page, Relay
 
 if TYPE_CHECKING:
     from tidegate.gateway.client import ClientConnection
 
 
-class Ticket:
+class Verdict:
     """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
 
     __slots__ = ("forward", "found", "head", "heartbeat_s", "owner", "refusal", "session", "timeout_s")
@@ -38,6 +39,7 @@ class Desk(Protocol):
 
     settings: GatewaySettings
     stopping: bool
+    bodies: Budget
 
     def arrived(self, client: ClientConnection) -> bool:
         """A connection was made. False: there are too many, and it is to be turned away."""
@@ -48,15 +50,18 @@ class Desk(Protocol):
     def gone(self, call: Call) -> None:
         """The client of this call has gone."""
 
-    def judge(self, raw: bytes) -> tuple[Ticket, int | None]:
+    def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
         """Judge a request by its head; the second value is its body's length, None when in chunks.
 
         Raises:
             Refusal: it is no head at all, and where the next one begins is not known.
         """
 
-    def take(self, client: ClientConnection, ticket: Ticket, body: bytes) -> None:
+    def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """A whole request. Answered at once, or attached to the client as its call."""
 
     def refused(self, refusal: Refusal) -> None:
         """A request was turned away; count it."""
+
+    def cut_off(self, *, reason: str) -> None:
+        """A client is cut off that waits for no answer to a request, or has one counted elsewhere."""

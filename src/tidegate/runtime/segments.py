@@ -95,6 +95,8 @@ class SegmentWriter:
             if append(file, data) or (self._drop_oldest() and append(file, data)):
                 self._missing = 0
             else:
+                if not self._missing:
+                    log.warning("the journal's disk is full: turns are lost until there is room")
                 self._missing = missing + batch.turns
                 self.lost_total += batch.turns
         return True

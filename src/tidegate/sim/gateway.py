@@ -21,6 +21,7 @@ from tidegate.core.events import (
     UpstreamEnded,
     UpstreamFailed,
 )
+from tidegate.core.settings import ScalingPolicy
 from tidegate.core.types import DEFAULT_FLOW, DemandReport, Dice, ModelId, ReplicaId, RequestId
 from tidegate.engine.sequence import Sequence
 from tidegate.sim.engines import SimEngine
@@ -33,6 +34,7 @@ from tidegate.sim.turns import TICK, Journal, Turns
 from tidegate.workload.traces import Trace
 
 REPORT_DUE = ReportDue()
+READS_LATENCIES = (ScalingPolicy.THRESHOLDS, ScalingPolicy.SLO_KEDA)
 
 SALT_SHIFT = 44
 """Traces number their blocks; the bits above are free to tell models apart."""
@@ -61,7 +63,12 @@ class SimGateway:
         self._leaving = tuple(fault for fault in scenario.faults if fault.kind is FaultKind.LEAVE)
         self._dispatcher = Dispatcher(dice=dice)
         self.tally = Tally(len(trace))
-        self.windows = {model: LatencyWindow(scenario.scraping.window_s) for model in scenario.models}
+        self.windows = {
+            model: LatencyWindow(scenario.scraping.window_s)
+            for model, setup in scenario.models.items()
+            if setup.fleet.scaling.policy in READS_LATENCIES
+        }
+        """Of the models whose law looks at latencies; nobody else has a use for them."""
         self.engines: Mapping[ReplicaId, SimEngine] = {}
         """Those that can be reached; set once, before the first request."""
         self.arrived = 0
@@ -179,31 +186,31 @@ class SimGateway:
     def first_byte(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         """Its first token is out."""
         request_id = cast(RequestId, sequence.key)
-        row = int(request_id)
-        now_s = self._kernel.now_s
-        window = self.windows[self._only_model or self._models[row]]
-        window.ttft_s.add(now_s, now_s - self._trace.arrived_s[row])
+        if self.windows:
+            row, now_s = int(request_id), self._kernel.now_s
+            window = self.windows.get(self._only_model or self._models[row])
+            if window is not None:
+                window.ttft_s.add(now_s, now_s - self._trace.arrived_s[row])
         self.handle(FirstByte(request_id, replica_id))
 
     def ended(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         """All its tokens are out."""
         request_id = cast(RequestId, sequence.key)
-        row = int(request_id)
-        now_s = self._kernel.now_s
-        tokens = sequence.output_tokens
-        self.tally.prompt_tokens += sequence.prompt_tokens
-        self.tally.cached_tokens += sequence.cached_tokens
-        began_s = sequence.first_token_s
-        assert began_s is not None
-        window = self.windows[self._only_model or self._models[row]]
+        prompt, cached, tokens = sequence.prompt_tokens, sequence.cached_tokens, sequence.output_tokens
+        self.tally.prompt_tokens += prompt
+        self.tally.cached_tokens += cached
+        if self.windows:
+            self._keep_latency(int(request_id), sequence)
+        self.handle(UpstreamEnded(request_id, 200, prompt, cached, tokens, replica_id))
+
+    def _keep_latency(self, row: int, sequence: Sequence) -> None:
+        window = self.windows.get(self._only_model or self._models[row])
+        began_s, now_s = sequence.first_token_s, self._kernel.now_s
+        if window is None or began_s is None:
+            return
         window.e2e_s.add(now_s, now_s - self._trace.arrived_s[row])
-        if tokens > 1:
-            window.tpot_s.add(now_s, (now_s - began_s) / (tokens - 1))
-        self.handle(
-            UpstreamEnded(
-                request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens, replica_id
-            )
-        )
+        if sequence.output_tokens > 1:
+            window.tpot_s.add(now_s, (now_s - began_s) / (sequence.output_tokens - 1))
 
     def cut(self, request_id: RequestId, replica_id: ReplicaId) -> None:
         """Its connection to the engine broke off."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from tidegate.sim.chart import Chart
 
@@ -78,7 +79,8 @@ def _times(chart: Chart) -> list[float]:
 
 
 def _legend(axis: Any) -> None:
-    axis.legend(loc="upper left", frameon=True, framealpha=0.85, edgecolor="none", ncols=5, fontsize=8)
+    """Above the panel, where it hides nothing."""
+    axis.legend(loc="lower left", bbox_to_anchor=(-0.005, 0.98), frameon=False, ncols=6, fontsize=8)
 
 
 def _demand(axis: Any, chart: Chart) -> None:
@@ -86,7 +88,7 @@ def _demand(axis: Any, chart: Chart) -> None:
     kept = [rate * (share or 0.0) for rate, share in zip(chart.arrivals_per_s, chart.kept_ratio, strict=True)]
     axis.fill_between(times, 0, kept, step="post", color=KEPT, label="kept the promise", lw=0)
     axis.fill_between(times, kept, chart.arrivals_per_s, step="post", color=LATE, label="did not", lw=0)
-    axis.set_ylabel("requests/s")
+    axis.set_ylabel("arrivals/s")
     axis.set_ylim(bottom=0)
     _legend(axis)
 
@@ -105,36 +107,32 @@ def _replicas(axis: Any, chart: Chart) -> None:
         axis.plot(mark.at_s / _unit(chart)[0], mark.desired, shape, color=INK, ms=4, mec=PAPER, mew=0.5)
     _tell(axis, chart)
     axis.set_ylabel("replicas")
-    axis.set_ylim(0, max(*below, *chart.desired, 1) * 1.45)
+    axis.set_ylim(0, max(*below, *chart.desired, 1) * 1.4)
     _legend(axis)
 
 
 def _tell(axis: Any, chart: Chart) -> None:
-    """The reasons of the largest steps up and down, where there is room for them."""
+    """The largest step up and the largest step down, with their reasons."""
     ups = [mark for mark in chart.marks if mark.desired > mark.before]
     downs = [mark for mark in chart.marks if mark.desired < mark.before]
-    for marks, place in ((ups, 0.98), (downs, 0.80)):
+    unit_s, unit = _unit(chart)
+    said = []
+    for marks in (ups, downs):
         if marks:
             mark = max(marks, key=lambda one: abs(one.desired - one.before))
-            at = mark.at_s / _unit(chart)[0]
-            text = f"{mark.before} to {mark.desired}: {mark.because.split(';')[0]}"
-            middle = chart.slots * chart.slot_s / _unit(chart)[0] / 2
-            axis.annotate(
-                text,
-                xy=(at, mark.desired),
-                xytext=(0.99, place),
-                textcoords="axes fraction",
-                ha="right",
-                va="top",
-                fontsize=7.5,
-                color=SOFT,
-                arrowprops={
-                    "arrowstyle": "-",
-                    "color": SOFT,
-                    "lw": 0.6,
-                    "alpha": 0.6 if at > middle else 0.3,
-                },
-            )
+            why = mark.because.split(";")[0]
+            said.append(f"{unit[:-1]} {mark.at_s / unit_s:.1f}: {mark.before} to {mark.desired}, as {why}")
+    told = {
+        "ha": "right",
+        "va": "top",
+        "fontsize": 7.5,
+        "color": INK,
+        "transform": axis.transAxes,
+        "linespacing": 1.5,
+    }
+    axis.text(
+        0.995, 0.97, "\n".join(said), bbox={"facecolor": PAPER, "alpha": 0.8, "lw": 0, "pad": 2}, **told
+    )
 
 
 def _load(axis: Any, chart: Chart) -> None:
@@ -157,5 +155,6 @@ def _ttft(axis: Any, chart: Chart) -> None:
     axis.step(times, low, where="post", color=MEDIAN, lw=1.2, label="median")
     axis.axhline(chart.slo.ttft_s, color=SLO, ls="--", lw=1.2, label=f"promise {chart.slo.ttft_s:g} s")
     axis.set_yscale("log")
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_ylabel("seconds")
     _legend(axis)

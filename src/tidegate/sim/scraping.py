@@ -91,6 +91,7 @@ class Scraper:
         self._dice = dice
         self._engines = engines
         self._deliver = deliver
+        self._models = tuple(scenario.models)
         self._windows = windows
         self._busy_s: dict[ReplicaId, float] = {}
         self._last: dict[object, EngineReported | SignalsReported] = {}
@@ -105,9 +106,11 @@ class Scraper:
             used.setdefault(sim.model, []).append(self._utilization(sim))
             self._send(replica_id, self._page(sim))
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}
-        for model, window in self._windows.items():
-            busy = used.get(model)
-            latency = window.summary(self._kernel.now_s, self._scraping.latency_ratio)
+        for model in self._models:
+            busy, window = used.get(model), self._windows.get(model)
+            latency = LatencySummary()
+            if window is not None:
+                latency = window.summary(self._kernel.now_s, self._scraping.latency_ratio)
             self._send(model, SignalsReported(model, sum(busy) / len(busy) if busy else None, latency))
 
     def _page(self, sim: SimEngine) -> EngineReported:

@@ -3,7 +3,6 @@
 import pytest
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.adapters.commands import batch_mismatch
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.core.types import Address
 
@@ -103,16 +102,3 @@ def test_process_titles_leave_the_environment_readable():
 )
 def test_the_batch_size_is_read_from_the_command_line(name, argv, batch):
     assert ADAPTERS[name].batch_size(argv) == batch
-
-
-def test_a_mismatch_is_told_with_both_numbers_and_what_it_means():
-    vllm = ADAPTERS["vllm"]
-    argv = ["--max-num-seqs", "8"]
-
-    assert batch_mismatch(vllm, argv, 8) is None
-    assert batch_mismatch(vllm, ["vllm"], 12) is None
-    above = batch_mismatch(vllm, argv, 12)
-    assert "12" in above
-    assert "8 requests at once" in above
-    assert "inside the engine" in above
-    assert "before the ones there are full" in batch_mismatch(vllm, argv, 4)

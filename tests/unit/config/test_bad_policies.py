@@ -194,9 +194,55 @@ KINDS = {
     "an open back door": (
         f"gateway: {{admin_host: '::'}}\n{MODEL}",
         (
-            "line 1: gateway.admin_host is ::; Tidegate refuses to bind elsewhere than loopback without a key; "
-            "add gateway.keys or use 127.0.0.1"
+            "line 1: gateway.admin_host is ::; the admin pages ask for no key, so they are served on loopback only; "
+            "use 127.0.0.1, and a proxy with a password for anybody else"
         ),
+    ),
+    "a back door that keys do not lock": (
+        f"gateway: {{admin_host: 10.0.0.1, keys: [{{sha256: {'a' * 64}, name: a}}]}}\n{MODEL}",
+        (
+            "line 1: gateway.admin_host is 10.0.0.1; the admin pages ask for no key, so they are served on loopback "
+            "only; use 127.0.0.1, and a proxy with a password for anybody else"
+        ),
+    ),
+    "a device without a number": (
+        f"fleet: {{gpus: [{{memory: 80GiB}}]}}\n{MODEL}",
+        (
+            "line 1: fleet.gpus[0] is a mapping; it must be a device number from 0 to 1023, or "
+            "{index: 0, memory: 80GiB}"
+        ),
+    ),
+    "a device's memory without a unit": (
+        f"fleet: {{gpus: [{{index: 0, memory: 80}}]}}\n{MODEL}",
+        (
+            "line 1: fleet.gpus[0] is a mapping; it must be a device number from 0 to 1023, or "
+            "{index: 0, memory: 80GiB}; one of the two is wrong: it must be a size from 1MiB to 1024GiB, such as "
+            "512MiB or 16GiB; it has no unit: write 80MiB if you mean that"
+        ),
+    ),
+    "one device twice, once with its memory": (
+        f"fleet: {{gpus: [0, {{index: 0, memory: 80GiB}}]}}\n{MODEL}",
+        "line 1: fleet.gpus names device 0 2 times; each stands once",
+    ),
+    "more memory than any device has": (
+        "fleet: {gpus: [{index: 0, memory: 16GiB}]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1, memory: 24GiB}}",
+        "line 2: models.m.memory is 24GiB; 0 devices in fleet.gpus have so much memory, and a replica needs 1",
+    ),
+    "half a character as a key": (
+        f'{MODEL}\n"\\ud800": 1',
+        "line 2: has a key with half a character in it, a surrogate on its own",
+    ),
+    "an escape of no character": (
+        f'{MODEL}\nx: "\\UFFFFFFFF"',
+        "this is not YAML: an escape names a character that does not exist",
+    ),
+    "a tag that its value does not keep": (
+        "models: {m: {engine: vllm, weights: a/b, slots: !!int x}}",
+        "line 1: models.m.slots has a YAML tag; plain values only",
+    ),
+    "half a character as a value": (
+        'models: {m: {engine: vllm, weights: "\\udc00"}}',
+        "line 1: models.m.weights has half a character in it, a surrogate on its own",
     ),
     "two doors on one port": (
         f"gateway: {{admin_port: 8400}}\n{MODEL}",
@@ -420,7 +466,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_file(tmp_path):
     assert str(caught.value) == textwrap.dedent(f"""\
         policy.yaml: 8 problems
           line 2: gateway.port is 70000; it must be a whole number from 0 to 65535
-          line 3: gateway.admin_host is 0.0.0.0; Tidegate refuses to bind elsewhere than loopback without a key; add gateway.keys or use 127.0.0.1
+          line 3: gateway.admin_host is 0.0.0.0; the admin pages ask for no key, so they are served on loopback only; use 127.0.0.1, and a proxy with a password for anybody else
           line 5: fleet.max_cost is 12; it must be a price per hour such as 2.50/h, up to 1000000/h; it has no unit: write 12/h if you mean that
           line 8: models.small.engine is vlm; it must be one of {ENGINES}; did you mean vllm?
           line 10: models.small.scaling.min_replicas is 4; it must be at most max_replicas, which is 2

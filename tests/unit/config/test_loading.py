@@ -1,13 +1,16 @@
 """What a right file becomes."""
 
 import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.local.model import LocalModel
 from tidegate.config import PolicyError, differences, load, parse, render
-from tidegate.config.settings import Client, GatewaySettings
+from tidegate.config.settings import Client, Device, GatewaySettings
 from tidegate.core.settings import (
     DispatchConfig,
     FleetLimits,
@@ -36,7 +39,7 @@ def test_what_is_left_out_has_the_default_of_the_frozen_settings():
     assert settings.gateway == GatewaySettings()
     assert settings.limits == FleetLimits()
     assert settings.models["m"].dispatch == DispatchConfig()
-    assert settings.models["m"].fleet == FleetModel(engine="vllm")
+    assert replace(settings.models["m"].fleet, command_hash="") == FleetModel(engine="vllm")
     assert settings.models["m"].spec == EngineSpec("m", "org/model", slots=8)
     assert settings.warnings == ()
 
@@ -54,7 +57,7 @@ def test_every_value_reaches_its_place(tmp_path):
         f"""
 gateway: {{host: '::1', port: 0, keys: [{{sha256: {SHA.upper()}, name: team-a, priority: 3}}],
           max_header_size: 32KiB, stop_deadline: 1m30s, connect_timeout: 250ms}}
-fleet: {{max_replicas: 9, max_gpus: 4, max_starts_per_hour: 7, max_cost: 12.50/h, gpus: [2, 3], state_dir: run}}
+fleet: {{max_replicas: 9, max_gpus: 4, max_starts_per_hour: 7, max_cost: 12.50/h, gpus: [2, {{index: 3, memory: 80GiB}}], state_dir: run}}
 journal: {{dir: /var/log/tidegate, max_size: 1.5GiB}}
 models:
   m:
@@ -74,7 +77,9 @@ models:
     queue: {{max_requests: 5, max_tokens: 6, max_size: 7KiB}}
     scaling: {{min_replicas: 1, max_replicas: 2, window: 5s, scale_down_delay: 0s, policy: thresholds,
               thresholds: {{max_latency_p95: 2s, max_queue_depth: 50}}}}
-    restarts: {{backoff_first: 2s, backoff_max: 8s, give_up_after: 3, retry_failed: 1h, forgiven_after: 90s}}
+    restarts: {{backoff_first: 2s, backoff_max: 8s, give_up_after: 3, retry_failed: 1h, forgiven_after: 90s,
+               replace_after_failures: 7}}
+    silent_after: 30s
     start_deadline: 5m
     drain_deadline: 10s
     stop_grace: 3s
@@ -93,18 +98,18 @@ models:
         connect_timeout_s=0.25,
     )
     assert settings.limits == FleetLimits(9, 4, 7, 12.5)
-    assert settings.gpus == (2, 3)
+    assert settings.gpus == (Device(2), Device(3, 80 * 2**30))
     assert settings.state_dir == tmp_path / "run"
     assert settings.journal_dir == Path("/var/log/tidegate")
     assert settings.journal_max_bytes == 3 * 2**29
     assert found.dispatch == DispatchConfig(Routing.ROUND_ROBIN, QueueLimits(5, 6, 7 * 1024), 0)
-    assert found.fleet == FleetModel(
+    assert replace(found.fleet, command_hash="") == FleetModel(
         engine="sglang",
         slots=16,
         scaling=Scaling(
             ScalingPolicy.THRESHOLDS, 1, 2, 5.0, 0.0, 16.0, Thresholds(50, max_latency_p95_ms=2000.0)
         ),
-        restarts=Restarts(2.0, 8.0, 3, 3600.0, 90.0),
+        restarts=Restarts(2.0, 8.0, 3, 3600.0, 90.0, 7),
         gpus=2,
         price_per_h=2.5,
         start_deadline_s=300.0,
@@ -122,6 +127,64 @@ models:
         env={"A": "1", "B": "yes", "C": "no", "D": ""},
     )
     assert (found.memory_bytes, found.gpus_per_replica, found.stop_grace_s) == (24 * 2**30, 2, 3.0)
+    assert found.silent_after_s == 30.0
+
+
+@pytest.mark.parametrize(
+    "changed,is_started_otherwise",
+    [
+        ("lora: {red: org/red}", True),
+        ("slots: 9", True),
+        ("args: [--x]", True),
+        ("env: {A: b}", True),
+        ("routing: round_robin, price: 1/h, silent_after: 1m, scaling: {max_replicas: 4}", False),
+    ],
+)
+def test_the_hash_changes_with_what_an_engine_is_started_with(changed, is_started_otherwise):
+    old = parse("models: {m: {engine: vllm, weights: a/b}}").models["m"].fleet
+    new = parse(f"models: {{m: {{engine: vllm, weights: a/b, {changed}}}}}").models["m"].fleet
+
+    assert old.command_hash
+    assert (new.command_hash != old.command_hash) is is_started_otherwise
+
+
+def test_the_hash_is_the_one_of_the_backend():
+    settings = parse("fleet: {gpus: [0]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}").models["m"]
+    local = LocalModel("m", ADAPTERS["vllm"], settings.spec, gpus_per_replica=1)
+
+    assert settings.fleet.command_hash == local.command_hash()
+
+
+def test_gpus_that_are_not_shared_are_a_cap():
+    one = "models: {m: {engine: vllm, weights: a/b, gpus: 1"
+
+    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}}}}}").limits.max_gpus == 2
+    assert parse(f"fleet: {{gpus: [0, 1], max_gpus: 1}}\n{one}}}}}").limits.max_gpus == 1
+    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}, memory: 1GiB}}}}").limits.max_gpus is None
+
+
+@pytest.mark.parametrize(
+    "devices,model,warning",
+    [
+        (
+            "[0, {index: 1, memory: 80GiB}]",
+            "gpus: 1, memory: 24GiB",
+            (
+                "models.m.memory is 24GiB but fleet.gpus does not say the memory of device 0, which will carry one "
+                "replica at a time; write {index: 0, memory: 80GiB}"
+            ),
+        ),
+        (
+            "[]",
+            "memory: 24GiB",
+            "models.m.memory is 24GiB but models.m.gpus is 0: only memory of GPUs is counted",
+        ),
+    ],
+)
+def test_memory_that_does_nothing_is_a_warning(devices, model, warning):
+    settings = parse(f"fleet: {{gpus: {devices}}}\nmodels: {{m: {{engine: vllm, weights: a/b, {model}}}}}")
+
+    assert settings.warnings == (warning,)
 
 
 def test_how_requests_wait_and_are_tried_reaches_the_dispatcher(tmp_path):
@@ -320,7 +383,7 @@ def test_what_brains_and_gateway_hold_may_change_while_running(new):
     assert differences(parse(OLD), parse(new)) == []
 
 
-def test_what_processes_were_started_with_may_not():
+def test_what_tidegate_or_somebody_else_was_started_with_may_not():
     new = parse(
         "gateway: {port: 9000, admin_host: localhost}\nfleet: {gpus: [0], state_dir: /elsewhere}\n"
         "models: {m: {engine: sglang, weights: a/c, slots: 9, args: [-x], env: {A: b}, gpus: 1, memory: 1GiB},"
@@ -333,12 +396,5 @@ def test_what_processes_were_started_with_may_not():
         "gateway.admin_host",
         "gateway.port",
         "journal.dir",
-        "models.m.args",
-        "models.m.engine",
-        "models.m.env",
-        "models.m.gpus",
-        "models.m.memory",
-        "models.m.slots",
-        "models.m.weights",
         "models.other.static",
     ]

@@ -190,3 +190,19 @@ def test_limits_that_cannot_work_say_why():
         engine_with(max_step_tokens=3)
     with pytest.raises(ValueError, match="kv_blocks is 0; it must be at least 1"):
         engine_with(kv_blocks=0)
+
+
+def test_one_that_is_preempted_and_back_in_the_next_step_ends_once():
+    engine = engine_with(
+        max_sequences=2, max_step_tokens=124, kv_blocks=166, block_tokens=3, prefix_caching=False,
+        reserve_prompt=False, async_scheduling=True,
+    )  # fmt: skip
+    first, second = Sequence("first", 43, 83), Sequence("second", 297, 77)
+    engine.add(first, 0.0)
+    engine.add(second, 0.5)
+    ended = []
+    while engine.wake_s is not None:
+        ended += engine.advance(engine.wake_s).ended
+
+    assert sorted(sequence.key for sequence in ended) == ["first", "second"]
+    assert first.preemptions + second.preemptions > 0

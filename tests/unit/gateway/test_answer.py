@@ -1,7 +1,8 @@
 import pytest
 
 from tidegate.gateway.answer import read_head
-from tidegate.gateway.framing import ChunkFlow, LengthFlow, Malformed, RechunkFlow
+from tidegate.gateway.flows import LengthFlow, OpenFlow, RechunkFlow
+from tidegate.gateway.framing import ChunkFlow, Malformed
 
 
 def head(*fields, status="HTTP/1.1 200 OK"):
@@ -57,6 +58,8 @@ def test_two_lengths_are_refused_however_often_they_come():
             read_head(head(f"Content-Length: {first}", "Content-Length: 5"))
         with pytest.raises(Malformed):
             read_head(head("Content-Length: ", f"Content-Length: {first}"))
+        with pytest.raises(Malformed):
+            read_head(head("Content-Length: "))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +69,8 @@ def test_two_lengths_are_refused_however_often_they_come():
         (["Content-Type: text/event-stream", "Transfer-Encoding: Chunked"], ChunkFlow),
         (["Content-Type: text/event-stream", "Content-Length: 9"], RechunkFlow),
         (["Content-Type: text/event-stream"], RechunkFlow),
-        ([], RechunkFlow),
+        (["Content-Type: application/json"], RechunkFlow),
+        ([], OpenFlow),
         (["Content-Length: 9"], LengthFlow),
     ],
 )
@@ -92,6 +96,7 @@ def test_some_statuses_have_no_body_whatever_they_say(status):
         b"HTTP/1.1 200 OK\nA: b\n\r\n\r\n",
         head("A: b", " folded"),
         head("Transfer-Encoding: gzip"),
+        head("Transfer-Encoding: gzip", "Transfer-Encoding: chunked"),
         head("Transfer-Encoding: chunked", "Content-Length: 1"),
         head("Content-Length: -1"),
         head("Content-Length: 1x"),

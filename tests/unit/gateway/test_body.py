@@ -2,7 +2,9 @@ import json
 
 import pytest
 
-from tidegate.gateway.body import read_json
+from tidegate.adapters import lora
+from tidegate.gateway.body import HEADROOM, read_json
+from tidegate.gateway.errors import Refusal
 from tidegate.gateway.multipart import boundary_of, read_form
 
 
@@ -59,3 +61,38 @@ def test_a_form_is_searched_for_two_fields_only():
 )
 def test_a_boundary(value, boundary):
     assert boundary_of(value) == boundary
+
+
+def nested(levels, opening, closing):
+    return b'{"model":"m","x":' + opening * levels + b"1" + closing * levels + b"}"
+
+
+def deeper(calls, function, *arguments):
+    """The same call from so many calls further down."""
+    return deeper(calls - 1, function, *arguments) if calls else function(*arguments)
+
+
+def or_refusal(calls, body):
+    try:
+        return deeper(calls, read_json, body)
+    except Refusal as refusal:
+        return refusal
+
+
+@pytest.mark.parametrize("opening, closing", [(b"[", b"]"), (b'{"a":', b"}"), (b'[{"a":', b"}]")])
+def test_whatever_the_depth_a_body_is_read_or_refused_and_what_was_read_can_be_read_again(opening, closing):
+    read, refused = 0, 0
+    for levels in (*range(300, 1100, 7), 5_000, 100_000):
+        body = nested(levels, opening, closing)
+        for calls in (0, 50, 200):
+            asked = or_refusal(calls, body)
+            if isinstance(asked, Refusal):
+                refused += 1
+                assert asked.status == 400
+            else:
+                read += 1
+                # A body is rewritten for its engine from elsewhere in the stack.
+                assert deeper(calls + HEADROOM // 2, lora.fields_of, body) is not None
+        lora.fields_of(body)
+    assert read
+    assert refused

@@ -4,7 +4,7 @@ import pytest
 
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.types import FlowId
-from tidegate.gateway.desk import TICKETS_MAX, FrontDesk
+from tidegate.gateway.desk import VERDICTS_MAX, FrontDesk
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.meters import Meters
 
@@ -12,11 +12,16 @@ KEY = {hashlib.sha256(b"k").hexdigest(): Client(FlowId("team"))}
 
 
 def desk(**settings):
-    return FrontDesk(GatewaySettings(**settings), None, Meters(list), list, bytes, lambda: 1000.0)
+    return FrontDesk(GatewaySettings(**settings), None, Meters(list), dict, bytes, lambda: 1000.0)
 
 
 def head(*fields, length=5):
-    lines = ["POST /v1/chat/completions HTTP/1.1", "Host: g", "Content-Type: application/json", *fields]
+    lines = [
+        "POST /v1/chat/completions HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        *fields,
+    ]
     return ("\r\n".join([*lines, f"Content-Length: {length}"]) + "\r\n\r\n").encode()
 
 
@@ -24,11 +29,11 @@ def test_a_head_seen_before_is_judged_by_its_own_length():
     front = desk(max_body_bytes=100)
     for _ in range(2):
         for length in (0, 7, 100):
-            ticket, told = front.judge(head(length=length))
-            assert (told, ticket.refusal) == (length, None)
-        ticket, told = front.judge(head(length=101))
-        assert ticket.refusal.status == 413
-    assert len(front._tickets) == 1
+            verdict, told = front.judge(head(length=length))
+            assert (told, verdict.refusal) == (length, None)
+        verdict, told = front.judge(head(length=101))
+        assert verdict.refusal.status == 413
+    assert len(front._verdicts) == 1
 
 
 def test_a_second_length_is_refused_also_when_the_rest_is_known():
@@ -53,10 +58,18 @@ def test_new_keys_hold_for_heads_that_were_judged_before():
 
 def test_refusals_and_heads_with_ids_are_not_remembered_and_the_rest_is_bounded():
     front = desk(keys=KEY)
-    for number in range(3 * TICKETS_MAX):
+    for number in range(3 * VERDICTS_MAX):
         front.judge(head(f"Authorization: Bearer guess{number}"))
         front.judge(head("Authorization: Bearer k", f"X-Request-Id: {number}"))
-    assert not front._tickets
-    for number in range(3 * TICKETS_MAX):
+    assert not front._verdicts
+    for number in range(3 * VERDICTS_MAX):
         front.judge(head("Authorization: Bearer k", f"User-Agent: {number}"))
-    assert len(front._tickets) <= TICKETS_MAX
+    assert len(front._verdicts) <= VERDICTS_MAX
+
+
+@pytest.mark.parametrize("length", ["", " ", "\0", "@"])
+def test_a_head_without_digits_in_its_length_is_refused_also_when_the_rest_is_known(length):
+    front = desk()
+    front.judge(head(length=5))
+    with pytest.raises(Refusal):
+        front.judge(head(length=length))

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tidegate.adapters.base import EngineSpec
 from tidegate.backends.base import FleetInUse, Report
 from tidegate.backends.engine_client import EngineClient
 from tidegate.backends.local import takeover
@@ -141,13 +142,22 @@ class LocalFleet:
         tasks = list(self._tasks.values())
         for replica in list(self._replicas.values()):
             if not leave_running:
-                replica.stop()
+                replica.close()
         if leave_running:
             for task in tasks:
                 task.cancel()
         await asyncio.gather(*tasks, *([self._scraping] if self._scraping else []), return_exceptions=True)
         await site.client.close()
         site.state.close()
+
+    def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
+        """What the replica was started with; see ``Fleet.spec_of``."""
+        replica = self._replicas.get(replica_id)
+        return None if replica is None else replica.model.spec
+
+    def last_words(self, replica_id: ReplicaId) -> str:
+        """The end of its log, for the admin page alone; see ``Fleet.last_words``."""
+        return "" if self._site is None else self._site.logs.tail(replica_id)
 
     @property
     def _opened(self) -> Site:
@@ -172,7 +182,7 @@ class LocalFleet:
         except Exception as error:
             # ``run`` reports its own failures; what comes out of it is a fault in cleaning up.
             log.exception("replica %s: cleaning up failed", replica.replica_id)
-            detail = f"cleaning up failed: {error!r}"
+            detail = f"cleaning up failed ({type(error).__name__})"
             self._report_later(ReplicaSeen(replica.replica_id, Seen.EXITED, detail=detail))
         finally:
             replica.let_go()
@@ -192,7 +202,7 @@ class LocalFleet:
 
     async def _observe(self, replica: Replica) -> None:
         site = self._opened
-        site.logs.trim(replica.replica_id)
+        await site.logs.trim(replica.replica_id)
         address = replica.address
         if not replica.is_ready or address is None:
             return

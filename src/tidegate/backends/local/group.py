@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import time
@@ -12,11 +11,10 @@ from tidegate.backends.local import processes
 from tidegate.backends.local.processes import Identity
 from tidegate.core.types import ReplicaId
 
-log = logging.getLogger("tidegate.backends.local")
-
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.1
-_COMPLAIN_AFTER_S = 10.0
+_GIVE_UP_AFTER_S = 20.0
+"""After SIGKILL. What lives on then waits inside the kernel, for a disk or a GPU, and cannot be killed."""
 
 
 class Group:
@@ -46,8 +44,11 @@ class Group:
         except ValueError:
             return f"the engine was killed by signal {-code}"
 
-    async def end(self, grace_s: float) -> None:
-        """SIGTERM, then SIGKILL after the grace; returns once no process of the replica lives."""
+    async def end(self, grace_s: float) -> list[int]:
+        """SIGTERM, then SIGKILL after the grace; returns once no process of the replica lives.
+
+        Or 20 s after the grace with the pids of those that cannot be killed; may be called again.
+        """
         began_s = time.monotonic()
         # The first process alone is asked first: vLLM's server finishes its streams, but not if its
         # engine processes get the signal too. What outlives it (a shell's child, say) is asked next.
@@ -56,7 +57,6 @@ class Group:
             await _set_within(self.exited, grace_s)
         is_asked = False
         pause_s = _FIRST_PAUSE_S
-        complained = False
         while found := await self._members():
             waited_s = time.monotonic() - began_s
             if waited_s >= grace_s:
@@ -64,15 +64,14 @@ class Group:
             elif not is_asked:
                 processes.send(found, signal.SIGTERM)
                 is_asked = True
-            if waited_s >= grace_s + _COMPLAIN_AFTER_S and not complained:
-                pids = ", ".join(str(process.identity.pid) for process in found)
-                log.warning("replica %s: processes %s do not die", self._replica_id, pids)
-                complained = True
+            if waited_s >= grace_s + _GIVE_UP_AFTER_S:
+                return sorted(process.identity.pid for process in found)
             await asyncio.sleep(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
         self._unwatch()
         if self.first is not None:
             processes.reap(self.first.pid)
+        return []
 
     def let_go(self) -> None:
         """Stop watching; the processes live on."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 
+from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
-from tidegate.core.types import Address, ModelId
-
-_NOWHERE = Address("127.0.0.1", 0)
+from tidegate.core.types import ModelId
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +25,8 @@ class LocalModel:
     start_deadline_s: float = 600.0
     stop_grace_s: float = 10.0
     """Between SIGTERM and SIGKILL."""
+    silent_after_s: float = 10.0
+    """A replica that serves and has given no answer for so long is reported as unresponsive."""
 
     def command_hash(self) -> str:
         """The same for two replicas that were started alike, whatever their ports and devices.
@@ -35,13 +34,4 @@ class LocalModel:
         Raises:
             ValueError: there is no command for it.
         """
-        argv = self.adapter.command(self.spec, _NOWHERE, ())
-        environment = self.adapter.environment(self.spec, ())
-        told = [
-            self.adapter.name,
-            argv,
-            sorted(environment.items()),
-            self.gpus_per_replica,
-            self.memory_bytes,
-        ]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        return commands.command_hash(self.adapter, self.spec, self.gpus_per_replica, self.memory_bytes)

@@ -46,7 +46,7 @@ def start(argv: Sequence[str], environment: Mapping[str, str], log: int, cores: 
     """
     program = shutil.which(argv[0], path=environment.get("PATH"))
     if program is None:
-        message = f"{argv[0]} is not an executable on the path {environment.get('PATH', '')}"
+        message = f"{argv[0]} is not an executable on the engine's PATH"
         raise FileNotFoundError(message)
     pid = os.posix_spawn(
         program,

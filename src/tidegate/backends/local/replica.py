@@ -23,6 +23,7 @@ from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.ports import NoFreePort, Ports
 from tidegate.backends.local.processes import Identity
 from tidegate.backends.local.state import Record, StateFolder
+from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, ReplicaId
@@ -32,6 +33,9 @@ log = logging.getLogger("tidegate.backends.local")
 _PORT_TAKEN = re.compile(r"address (already )?in use|couldn't bind|EADDRINUSE|errno 98\b", re.IGNORECASE)
 
 T = TypeVar("T")
+
+_LOOK_AGAIN_S = 5.0
+"""Whether what could not be killed is gone after all."""
 
 _NOTHING_LEFT_S = 0.5
 """Between SIGTERM and SIGKILL for what has failed: nobody waits for an answer from it."""
@@ -65,6 +69,8 @@ class Replica:
         self._group: Group | None = None
         self._stop = asyncio.Event()
         self._last_answer: Answer | None = None
+        self._is_silent = False
+        self._is_closing = asyncio.Event()
 
     def __repr__(self) -> str:
         state = "ready" if self.is_ready else "not ready"
@@ -79,21 +85,39 @@ class Replica:
         """Have it ended; ``run`` reports EXITED when that is done. Idempotent."""
         self._stop.set()
 
+    def close(self) -> None:
+        """Have it ended; if it cannot be killed, leave that to the next start."""
+        self._is_closing.set()
+        self.stop()
+
     def let_go(self) -> None:
         """Stop watching it, and leave it running."""
         if self._group is not None:
             self._group.let_go()
 
     async def run(self, adopted: Identity | None = None) -> None:
-        """Live until stopped or dead, then clean up and report EXITED. Only cancelling leaves it running."""
+        """Live until stopped or dead, then clean up and report EXITED. Only cancelling leaves it running.
+
+        EXITED means that no process of it lives: what cannot be killed still has its port and devices, so
+        it is not reported, and its record stays for the next start to find.
+        """
+        self._site.logs.hold(self.replica_id)
         try:
             detail = await (self._start() if adopted is None else self._go_on(adopted))
         except Exception as error:
             log.exception("replica %s: the backend failed", self.replica_id)
-            detail = f"the backend failed: {error!r}"
+            detail = f"the backend failed ({type(error).__name__})"
         self.is_ready = False
-        await self._clear(self.model.stop_grace_s if self._stop.is_set() else _NOTHING_LEFT_S)
-        log.info("replica %s has ended: %s", self.replica_id, detail.partition("\n")[0])
+        is_asked = self._stop.is_set() and not self._is_silent
+        if not await self._end(self.model.stop_grace_s if is_asked else _NOTHING_LEFT_S):
+            return
+        self._give_back()
+        log.info(
+            "replica %s has ended: %s; its log is %s",
+            self.replica_id,
+            detail,
+            self._site.logs.path(self.replica_id),
+        )
         self._site.report(ReplicaSeen(self.replica_id, Seen.EXITED, detail=detail))
 
     async def _go_on(self, first: Identity) -> str:
@@ -101,14 +125,6 @@ class Replica:
         return await self._serve()
 
     async def _start(self) -> str:
-        detail = await self._attempt()
-        # Somebody took the port between the check and the engine's own bind. Once more, with another.
-        if _PORT_TAKEN.search(detail) and not self._stop.is_set():
-            await self._clear(_NOTHING_LEFT_S)
-            detail = await self._attempt()
-        return detail
-
-    async def _attempt(self) -> str:
         """Start the engine, wait for its first token, serve. Returns why that is over."""
         try:
             self._spawn()
@@ -119,12 +135,18 @@ class Replica:
         if self._stop.is_set():
             return "stopped before it was ready"
         if self._running.exited.is_set():
-            return self._with_log(f"{self._running.how_it_ended()} before it was ready")
+            how = f"{self._running.how_it_ended()} before it was ready"
+            # Between our check and the engine's own bind lie seconds.
+            is_taken = _PORT_TAKEN.search(self._site.logs.tail(self.replica_id))
+            return f"{how}: somebody else took port {self._started.port}" if is_taken else how
+        last = self._last_answer
+        if last is not None and last.words:
+            self._site.logs.note(self.replica_id, f"last probe: {last.detail}: {last.words}")
         if answer is None:
-            last = self._last_answer.detail if self._last_answer else "no answer"
-            return self._with_log(f"not ready within {self.model.start_deadline_s:g} s; last probe: {last}")
+            seen = last.detail if last else "no answer"
+            return f"not ready within {self.model.start_deadline_s:g} s; last probe: {seen}"
         if answer.readiness is not Readiness.READY:
-            return self._with_log(f"the engine answers but generates nothing: {answer.detail}")
+            return f"the engine answers but generates nothing: {answer.detail}"
         self._site.report(ReplicaSeen(self.replica_id, Seen.READY, self._started.address))
         return await self._serve()
 
@@ -178,8 +200,16 @@ class Replica:
     async def _serve(self) -> str:
         self.is_ready = True
         log.info("replica %s of %s serves on port %d", self.replica_id, self.model.model, self._started.port)
-        await self._unless_over(asyncio.Event().wait(), within_s=None)
-        return "stopped" if self._stop.is_set() else self._with_log(self._running.how_it_ended())
+        while (silence := await self._unless_over(self._silence(), within_s=None)) is not None:
+            self._is_silent = True
+            log.warning("replica %s is unresponsive: %s", self.replica_id, silence)
+            self._site.report(ReplicaSeen(self.replica_id, Seen.UNRESPONSIVE, detail=silence))
+        return "stopped" if self._stop.is_set() else self._running.how_it_ended()
+
+    async def _silence(self) -> str:
+        span_s = self.model.silent_after_s
+        patience = Patience(silent_after_s=span_s, gone_after_s=span_s)
+        return await until_silent(self._site.client, self._started.address, self.model.adapter, patience)
 
     async def _unless_over(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T | None:
         """The result of ``work``; None when the process ends, a stop is ordered or time is up before."""
@@ -193,10 +223,22 @@ class Replica:
             for task in (wanted, *others):
                 task.cancel()
 
-    async def _clear(self, grace_s: float) -> None:
-        """End every process, then give back what the replica had."""
-        if self._group is not None:
-            await self._group.end(grace_s)
+    async def _end(self, grace_s: float) -> bool:
+        """End every process. False when some cannot be killed and the fleet closes."""
+        while self._group is not None and (left := await self._group.end(grace_s)):
+            pids = ", ".join(map(str, left))
+            log.error("replica %s: processes %s cannot be killed", self.replica_id, pids)
+            try:
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await self._is_closing.wait()
+                return False
+            except TimeoutError:
+                grace_s = 0.0
+        return True
+
+    def _give_back(self) -> None:
+        """Everything that it had."""
+        self._site.logs.let_go(self.replica_id)
         if self._record is not None:
             self._site.state.remove(self.replica_id)
             self._site.ports.give_back(self._record.port)
@@ -205,10 +247,6 @@ class Replica:
 
     def _note(self, answer: Answer) -> None:
         self._last_answer = answer
-
-    def _with_log(self, sentence: str) -> str:
-        tail = self._site.logs.tail(self.replica_id)
-        return f"{sentence}; its last words:\n{tail}" if tail else sentence
 
     @property
     def _started(self) -> Record:

@@ -62,11 +62,23 @@ async def _settle_one(
             return heir
     if first is not None or left:
         log.info("replica %s of a former run is ended: %s", replica_id, because)
-    await Group(site.state.fleet_id, replica_id, first).end(_GRACE_S)
+    immortal = await Group(site.state.fleet_id, replica_id, first).end(_GRACE_S)
+    if immortal:
+        _keep_clear_of(site, replica_id, record, immortal)
+        return None
     site.state.remove(replica_id)
     # Whoever names replicas must not use this name again.
     site.report(ReplicaSeen(replica_id, Seen.EXITED, detail=f"of a former run, ended: {because}"))
     return None
+
+
+def _keep_clear_of(site: Site, replica_id: ReplicaId, record: Record | None, pids: list[int]) -> None:
+    """It cannot be killed, so it still has what it had. Its record stays for the start after this one."""
+    log.error("replica %s of a former run: processes %s cannot be killed", replica_id, pids)
+    if record is not None:
+        site.devices.claim(record.claim)
+        site.ports.claim(record.port)
+    site.report(ReplicaSeen(replica_id, Seen.UNRESPONSIVE, detail="of a former run, cannot be killed"))
 
 
 def _first_process(record: Record | None, left: list[Process]) -> Identity | None:

@@ -66,6 +66,7 @@ class FleetController:
         1. Take in the fact. Metrics alone start no turn; neither does anything before the first
            configuration, which would make every replica one of an unknown model.
         2. Give up starts that took too long, promote what is ready, forgive what has proven itself.
+           Begin to replace a replica at which request after request fails.
         3. Decide each model's number: policy, guards, and last the limits over all.
         4. Act on the difference: keep, launch, drain.
         5. Stop what has drained.
@@ -77,6 +78,7 @@ class FleetController:
             return effects
         effects += self._keeper.look_after(now_s)  # 2
         by_model = self._keeper.replicas.by_model()
+        self._keeper.replace_failing(by_model, now_s)
         effects += self._decide(by_model, now_s)  # 3
         effects += self._keeper.act(by_model, self._launching(now_s), now_s)  # 4
         effects += self._keeper.stop_drained(now_s)  # 5
@@ -122,6 +124,7 @@ class FleetController:
                 if self._routes.hear_version(event.report.route_version):
                     self._keeper.begin_drains_anew()
                 self._demand.hear(event.report, now_s)
+                self._keeper.hear(event.report, now_s)
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
             case EngineReported():

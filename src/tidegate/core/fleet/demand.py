@@ -124,7 +124,7 @@ class DemandBook:
     def demand(self, model: ModelId, window_s: float, now_s: float) -> Demand:
         """The model's demand over all gateways as of now."""
         figures = self._figures(model)
-        concurrency = self._concurrency(model)
+        concurrency = sum([said.concurrency for said in figures])
         peak, leaves_at_s = concurrency, None
         window = self._peaks.get(model)
         found = window.peak(window_s, now_s) if window else None
@@ -132,8 +132,8 @@ class DemandBook:
             peak, leaves_at_s = found
         signals = self._fresh_signals(model, now_s)
         return Demand(
-            queued=sum(said.queued for said in figures),
-            in_flight=sum(said.in_flight for said in figures),
+            queued=sum([said.queued for said in figures]),
+            in_flight=sum([said.in_flight for said in figures]),
             concurrency=concurrency,
             peak=peak,
             peak_leaves_at_s=leaves_at_s,

@@ -16,11 +16,12 @@ from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replacing import FailureBook
 from tidegate.core.fleet.replicas import Replica, Replicas
 from tidegate.core.fleet.view import Failure
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import ModelId
+from tidegate.core.types import DemandReport, ModelId
 
 FAILURES_KEPT = 50
 """How many failures of the whole fleet can be looked at; each model's last one is always kept."""
@@ -37,6 +38,9 @@ class Keeper:
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self.last_failure: dict[ModelId, Failure] = {}
         self._demand = demand
+        self._failing = FailureBook()
+        self._replaced_s: dict[ModelId, float] = {}
+        """When a replica of the model was last replaced."""
         self._plans: Mapping[ModelId, Plan] = {}
 
     def __repr__(self) -> str:
@@ -91,7 +95,13 @@ class Keeper:
             self._note_failure(replica, before, event.detail or event.seen.value, now_s)
         if event.seen is Seen.GAVE_UP:
             return [self._stop(replica, "its backend gave up on its start", now_s)]
+        if event.seen is Seen.UNRESPONSIVE:
+            return [self._stop(replica, f"it is unresponsive: {event.detail or 'no answer'}", now_s)]
         return []
+
+    def hear(self, report: DemandReport, now_s: float) -> None:
+        """A gateway's report: what failed where."""
+        self._failing.hear(report, now_s)
 
     def hear_engine(self, event: EngineReported) -> None:
         """An engine's own figures, for the admin page. The gateways' ledgers are what decides."""
@@ -102,7 +112,7 @@ class Keeper:
     def note_published(self, version: int) -> None:
         """The table of this version is the first that shows what has begun to drain."""
         for replica in self.replicas:
-            if replica.can_be_kept and replica.drain_version is None:
+            if replica.is_emptying and replica.drain_version is None:
                 replica.drain_version = version
 
     def begin_drains_anew(self) -> None:
@@ -166,6 +176,38 @@ class Keeper:
         if plan is not None:
             plan.gate.forgive()
 
+    # ---- what others say of a replica ----
+
+    def replace_failing(self, by_model: Mapping[ModelId, Sequence[Replica]], now_s: float) -> None:
+        """Begin to drain a replica at which request after request fails; see ``replacing`` for when not.
+
+        Each plan gets a remark: what was done, or why nothing was.
+        """
+        for model, plan in self._plans.items():
+            plan.remark = ""
+            serving = [r for r in by_model.get(model, []) if r.state is State.SERVING]
+            verdict = self._failing.verdict(serving, plan.spec.restarts.replace_after_failures, now_s)
+            if verdict is None:
+                continue
+            replica = verdict.replica
+            if replica is None:
+                plan.remark = verdict.because
+            elif not self._is_replacing(plan, by_model[model], now_s):
+                self._replace([replica], verdict.because, now_s)
+                self._note_failure(replica, State.SERVING, verdict.because, now_s)
+                plan.remark = f"{replica.replica_id} is replaced: {verdict.because}"
+
+    def _is_replacing(self, plan: Plan, replicas: Sequence[Replica], now_s: float) -> bool:
+        """One is on its way out or the one for it on its way up, or its start fails: no other follows yet."""
+        if plan.gate.block(now_s) is not None or any(r.is_replaced and not r.is_gone for r in replicas):
+            return True
+        since_s = self._replaced_s.get(plan.model)
+        return since_s is not None and any(r.is_coming_up and r.launched_s >= since_s for r in replicas)
+
+    def _note_replaced(self, replica: Replica, now_s: float) -> None:
+        replica.is_replaced = True
+        self._replaced_s[replica.model] = now_s
+
     # ---- the difference between wanted and there ----
 
     def act(
@@ -177,6 +219,9 @@ class Keeper:
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
             live = [replica for replica in replicas if replica.is_live]
+            if plan.desired and any(plan.is_outdated(replica) for replica in live):
+                effects += self._renew(plan, replicas, launching, now_s)
+                continue
             missing = plan.desired - len(live)
             if missing < 0:
                 chosen = drain.victims(live, -missing, self._demand)
@@ -184,11 +229,52 @@ class Keeper:
                 effects += self._drain(chosen, why, now_s)
                 continue
             if missing:
-                kept = drain.kept_first(replicas)[:missing]
+                kept = drain.kept_first([r for r in replicas if not plan.is_outdated(r)])[:missing]
                 for replica in kept:
                     self._keep(replica, now_s)
                 coming_up = sum(r.is_coming_up for r in live)
                 effects += self._launch(plan, missing - len(kept), coming_up, launching, now_s)
+        return effects
+
+    def _renew(
+        self, plan: Plan, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """One step from replicas that were started under former settings to those of today.
+
+        1. Old ones that serve stay until as many new ones serve; old ones on their way up go at once.
+        2. New ones are launched one at a time, or as many as are missing.
+        3. Where there is no room for one beside, an old one goes first, once nothing of its kind is on its
+           way out or up and starts do not fail. What serves is worth more than what may never start.
+        """
+        live = [replica for replica in replicas if replica.is_live]
+        new = [replica for replica in live if not plan.is_outdated(replica)]
+        old = [replica for replica in live if plan.is_outdated(replica)]
+        unready = [replica for replica in old if replica.state is not State.SERVING]
+        stay = max(0, plan.desired - sum(replica.state is State.SERVING for replica in new))
+        effects = self._replace(unready, "its settings have changed", now_s)  # 1
+        old = [replica for replica in old if replica.is_live]
+        surplus = drain.victims(old, max(0, len(old) - stay), self._demand)
+        effects += self._replace(surplus, "its settings have changed; a new one serves in its place", now_s)
+        excess = drain.victims(new, max(0, len(new) - plan.desired), self._demand)
+        effects += self._drain(excess, f"{plan.desired} wanted: {self._because(plan)}", now_s)
+        old = [replica for replica in old if replica.is_live]
+        coming_up = sum(replica.is_coming_up for replica in new if replica.is_live)
+        missing = plan.desired - len(new) - len(old)
+        if missing <= 0 and (not old or len(new) >= plan.desired or coming_up):
+            return effects
+        if missing > 0 or launching.has_room_beside(plan):
+            return effects + self._launch(plan, max(1, missing), coming_up, launching, now_s)  # 2
+        if not self._is_replacing(plan, replicas, now_s):
+            first = drain.victims(old, 1, self._demand)
+            why = "its settings have changed, and there is no room for a new one beside it"
+            effects += self._replace(first, why, now_s)  # 3
+        return effects
+
+    def _replace(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
+        chosen = list(replicas)
+        effects = self._drain(chosen, because, now_s)
+        for replica in chosen:
+            self._note_replaced(replica, now_s)
         return effects
 
     def _keep(self, replica: Replica, now_s: float) -> None:
@@ -249,4 +335,4 @@ class Keeper:
             return replica.launched_s + self.spec_of(replica).start_deadline_s
         if replica.stopped_s is not None and not replica.is_gone:
             return replica.stopped_s + drain.STOP_AGAIN_S
-        return replica.drain_due_s if replica.can_be_kept else None
+        return replica.drain_due_s if replica.is_emptying else None

@@ -42,6 +42,13 @@ class Launching:
         self._budget.note(self._now_s)
         return True
 
+    def has_room_beside(self, plan: Plan) -> bool:
+        """One more may run beside those that it is to replace, as far as is known. How many GPUs there are
+        is known by ``fleet.max_gpus`` only; without it, one that needs some would be started in vain."""
+        if plan.size.gpus and self._limits.max_gpus is None:
+            return False
+        return self._room.refuses(plan.size, starts=True) in (None, "fleet.max_starts_per_hour")
+
     def obstacle(self, plan: Plan) -> Block | None:
         """Why no replica of this model can be started, now or as soon as what leaves is gone."""
         block = plan.gate.block(self._now_s)

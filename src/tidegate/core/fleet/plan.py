@@ -34,10 +34,12 @@ class Plan:
         self.gate = StartGate(spec.restarts)
         self.autoscaler = Autoscaler(spec.scaling, now_s)
         self.desired = 0
+        self.remark = ""
+        """What there is to say of its replicas in this turn, beside their number."""
         self._before = 0
         self._basis: _Basis | None = None
-        self._said: tuple[int, str | None, int] | None = None
-        """Number, holder and what was asked for, of the decision told last."""
+        self._said: tuple[int, str | None, int, str] | None = None
+        """Number, holder, what was asked for and remark, of the decision told last."""
 
     def __repr__(self) -> str:
         return f"<Plan {self.model} desired={self.desired} failures={self.gate.failures}>"
@@ -55,11 +57,15 @@ class Plan:
         self.gate.configure(spec.restarts)
         self.autoscaler.configure(spec.scaling, now_s)
 
+    def is_outdated(self, replica: Replica) -> bool:
+        """It was started in another way than one would be now."""
+        return replica.spec is not self.spec and replica.spec.command_hash != self.spec.command_hash
+
     def propose(self, demand: Demand, replicas: list[Replica], now_s: float) -> Proposal:
         """What this model's policy wants, before the final clamp."""
         serving = [replica for replica in replicas if replica.state is State.SERVING]
         ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
-        coming_up = sum(replica.is_coming_up for replica in replicas)
+        coming_up = len([replica for replica in replicas if replica.is_coming_up])
         slots = sum(replica.spec.slots for replica in serving)
         standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
@@ -71,7 +77,7 @@ class Plan:
             wanted=proposal.wanted,
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
-            held=sum(replica.is_live or replica.can_be_kept for replica in replicas),
+            held=len([replica for replica in replicas if replica.is_live or replica.can_be_kept]),
             size=self.size,
             can_start=self.gate.block(now_s) is None,
         )
@@ -80,14 +86,14 @@ class Plan:
         self, demand: Demand, proposal: Proposal, grant: Grant, replicas: list[Replica]
     ) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
-        changed number, or one held back in another way than was told last."""
-        live = sum(replica.is_live for replica in replicas)
-        serving = sum(replica.state is State.SERVING for replica in replicas)
+        changed number, one held back in another way than was told last, or a remark."""
+        live = len([replica for replica in replicas if replica.is_live])
+        serving = len([replica for replica in replicas if replica.state is State.SERVING])
         self._basis = _Basis(demand, proposal, grant, live, serving)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
-        saying = (self.desired, held_by, proposal.asked if held_by else -1)
-        is_news = held_by is not None and saying != self._said
+        saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark)
+        is_news = (held_by is not None or bool(self.remark)) and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
@@ -121,16 +127,19 @@ class Plan:
         return self._basis.proposal.due_at_s if self._basis else None
 
     def _because(self, basis: _Basis) -> str:
-        why = basis.proposal.because
+        why = [basis.proposal.because]
         match basis.grant.held_by:
             case None:
-                return why
+                pass
             case "min_replicas":
-                return f"{why}; min_replicas keeps {self.desired}"
+                why.append(f"min_replicas keeps {self.desired}")
             case "max_replicas":
-                return f"{why}; max_replicas allows {self.desired}"
+                why.append(f"max_replicas allows {self.desired}")
             case cap:
-                return f"{why}; {cap} leaves {self.desired}"
+                why.append(f"{cap} leaves {self.desired}")
+        if self.remark:
+            why.append(self.remark)
+        return "; ".join(why)
 
     def _prediction(self, replicas: int, demand: Demand) -> Prediction:
         slots = replicas * self.spec.slots

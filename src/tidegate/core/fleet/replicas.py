@@ -28,6 +28,7 @@ _BACKEND_SEES = frozenset(
         Seen.READY,
         Seen.EXITED,
         Seen.GAVE_UP,
+        Seen.UNRESPONSIVE,
     }
 )
 
@@ -55,6 +56,8 @@ class Replica:
     stopped_s: float | None = None
     """When Stop was last ordered."""
     stop_because: str = ""
+    is_replaced: bool = False
+    """Another one is to take its place: it drains and is not wanted again."""
     is_gone: bool = False
     """Its processes are known to have ended. Until then it takes its room."""
     engine: EngineReported | None = None
@@ -74,9 +77,14 @@ class Replica:
         self._enter(self.state)
 
     @property
-    def can_be_kept(self) -> bool:
-        """It drains, but nobody has ordered its end yet."""
+    def is_emptying(self) -> bool:
+        """It drains, and nobody has ordered its end yet."""
         return self.state is State.DRAINING and self.stopped_s is None
+
+    @property
+    def can_be_kept(self) -> bool:
+        """It drains and would be as good as a new one."""
+        return self.is_emptying and not self.is_replaced
 
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""

@@ -55,6 +55,7 @@ class World:
 
     def report(self, at, queued=0, in_flight=0, *, gateway="g", loads=None, model=M, version=None, **more):
         peak = more.pop("peak", queued + in_flight)
+        failing = more.pop("failing", {})
         demand = ModelDemand(
             model=model,
             queued=queued,
@@ -73,6 +74,9 @@ class World:
         replicas = tuple(ReplicaLoad(r.replica_id, 0, 0) for r in (self.table.routes if self.table else ()))
         if loads is not None:
             replicas = tuple(ReplicaLoad(ReplicaId(r), n, 100 * n) for r, n in loads.items())
+        replicas = tuple(
+            ReplicaLoad(r.replica_id, r.in_flight, r.tokens, failing.get(r.replica_id, 0)) for r in replicas
+        )
         return self.on(DemandReported(DemandReport(gateway, version, (demand,), replicas)), at)
 
     def tick(self, at):

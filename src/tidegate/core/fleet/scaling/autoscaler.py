@@ -10,8 +10,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Proposal, Situation
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
@@ -72,7 +70,15 @@ class Autoscaler:
             return proposal
         moments = (proposal.due_at_s, idle_due_s, shrink_from_s)
         ahead = [moment for moment in moments if moment is not None and moment > now_s]
-        return replace(proposal, due_at_s=min(ahead, default=None))
+        # Not dataclasses.replace: this is done in nearly every turn, and that takes longer than the law.
+        return Proposal(
+            proposal.wanted,
+            proposal.asked,
+            proposal.because,
+            proposal.held_by,
+            min(ahead, default=None),
+            proposal.inputs,
+        )
 
     def _begin(self, standing: int, now_s: float) -> None:
         self._policy = POLICIES[self._scaling.policy](self._scaling, standing, now_s)
