@@ -9,6 +9,7 @@ vLLM's do when its own front end falls behind. Model seconds are wall seconds ti
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from itertools import count
 
@@ -21,6 +22,8 @@ from tidegate.engine.sequence import Sequence
 
 _SHORTEST_SLEEP_S = 0.001
 _SLEEP_PER_WORK = 4.0
+_EARLY_S = 0.000_001
+"""A loop's clock has a resolution, so it may wake us this much before the end of a step: that is its end."""
 
 
 class Busy(Exception):
@@ -165,16 +168,22 @@ class Service:
         return (wall_s - self._began_s) * self._time_scale
 
     async def _pace(self) -> None:
+        due_s = 0.0
         while True:
             await self._may_go.wait()
             await self._has_work.wait()
             before_s = time.process_time()
-            self._hand_out(self._now_s())
+            now_s = self._now_s()
+            if due_s <= now_s + _EARLY_S * self._time_scale:
+                # The next step begins at once: before anybody can have sent a request in answer to this one.
+                now_s = max(now_s, math.nextafter(due_s, math.inf))
+            self._hand_out(now_s)
             if not self._live:
                 self._has_work.clear()
             await asyncio.sleep(0)  # those who were woken write now
             worked_s = time.process_time() - before_s
-            step_left_s = (self.engine.now_s - self._now_s()) / self._time_scale
+            due_s = self.engine.now_s
+            step_left_s = (due_s - self._now_s()) / self._time_scale
             await asyncio.sleep(max(_SHORTEST_SLEEP_S, worked_s * _SLEEP_PER_WORK, step_left_s))
 
     def _hand_out(self, now_s: float) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf, nextafter
 
 from tidegate.core.types import ModelId, ReplicaId, RequestId
 from tidegate.engine.batch import Engine
@@ -72,10 +73,12 @@ class SimEngine:
         """
         if self._hangs_since_s is not None:
             self._held.append(sequence)
+        elif self._is_looking:
+            # It follows an answer that has just ended. An engine does not wait for that: its next step has begun.
+            self.engine.add(sequence, nextafter(self._kernel.now_s, inf))
         else:
             self.engine.add(sequence, self._kernel.now_s)
-            if not self._is_looking:
-                self._arm()
+            self._arm()
         self.sequences[sequence.key] = sequence  # type: ignore[index]  # keys are request ids here
 
     def cancel(self, request_id: RequestId) -> None:

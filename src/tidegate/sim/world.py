@@ -71,6 +71,10 @@ class World:
         self._series = Series()
         self._decisions: list[tuple[float, Decision]] = []
         self._is_quiet = False
+        self._reports = 0
+        """Moments at which a report was due so far."""
+        self._idle_at: int | None = None
+        """Rows that had come at the last of them if nothing was open then."""
         self._last_end_s: float | None = None
         self._deaf = tuple(fault for fault in scenario.faults if fault.kind is FaultKind.NO_REPORTS)
         kernel = self._kernel = Kernel()
@@ -131,15 +135,13 @@ class World:
         policies = {model: setup.fleet for model, setup in setups.items()}
         self._control.handle(FleetConfigured(policies, self._scenario.fleet))
         self._gateway.handle(REPORT_DUE)
-        self._second.set(self._scenario.report_every_s)
+        self._report_in(1)
         self._kernel.every(self._scenario.scraping.every_s, self._scraper.scrape)
         self._kernel.every(CONTROLLER_TICK_S, lambda: self._control.handle(TICK))
 
     def _arrive(self, row: int) -> None:
         self._gateway.arrive(row)
-        if self._is_quiet:
-            self._is_quiet = False
-            self._second.set(self._kernel.now_s + self._scenario.report_every_s)
+        self._end_quiet()
 
     # ---- between the brains ----
 
@@ -153,6 +155,8 @@ class World:
     def _publish(self, effect: PublishRoutes) -> None:
         self._fleet.publish(effect.table)
         self._gateway.handle(RouteTableChanged(effect.table))
+        if self._fleet.provision.count(Phase.DRAINING):
+            self._end_quiet()
 
     # ---- the course of time ----
 
@@ -162,12 +166,25 @@ class World:
             self._kernel.stop()
             return
         self._gateway.each_second()
-        # A drain is over only when a report says so.
-        self._is_quiet = not (self._gateway.open_requests or self._fleet.provision.count(Phase.DRAINING))
-        wait_s = QUIET_REPORT_S if self._is_quiet else self._scenario.report_every_s
-        self._second.set(self._kernel.now_s + wait_s)
+        # A drain is over only when a report says so, and so is a peak since the report before.
+        is_idle = not (self._gateway.open_requests or self._fleet.provision.count(Phase.DRAINING))
+        self._is_quiet = is_idle and self._idle_at == self._gateway.arrived
+        self._idle_at = self._gateway.arrived if is_idle else None
+        self._report_in(int(QUIET_REPORT_S / self._scenario.report_every_s) or 1 if self._is_quiet else 1)
         if self._progress is not None and len(self._series.at_s) % PROGRESS_REPORTS == 0:
             self._progress(self._gateway.arrived / max(1, len(self._trace)))
+
+    def _report_in(self, reports: int) -> None:
+        """Pass over all but the last of so many reports."""
+        self._reports += reports
+        self._second.set(self._reports * self._scenario.report_every_s)
+
+    def _end_quiet(self) -> None:
+        """Go on with the next of the reports that a gateway makes, which knows no quiet."""
+        if self._is_quiet:
+            self._is_quiet = False
+            self._reports = int(self._kernel.now_s / self._scenario.report_every_s)
+            self._report_in(1)
 
     def _is_over(self) -> bool:
         """Every request has ended, and the fleet is back at its minimum or has had its time for that."""
