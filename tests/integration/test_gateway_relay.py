@@ -233,8 +233,8 @@ async def test_an_upload_goes_to_the_engine_as_it_came():
 async def test_an_adapters_name_leads_to_its_model_and_reaches_the_rewriting_as_it_was_written():
     engine, seen = Engine(), []
 
-    def rewrite(engine, model, body):
-        seen.append((engine, model))
+    def rewrite(route, body):
+        seen.append((route.engine, route.model))
         return body
 
     async with world(engine, rewrite=rewrite) as w:
@@ -253,9 +253,9 @@ async def test_an_adapters_name_leads_to_its_model_and_reaches_the_rewriting_as_
 
 async def test_the_body_is_rewritten_for_the_engine_that_gets_it():
     engine = Engine()
-    async with world(engine, rewrite=lambda engine, model, body: f"{engine} {model}".encode()) as w:
+    async with world(engine, rewrite=lambda route, body: f"{route.engine} {route.replica_id}".encode()) as w:
         await w.ask(post(chat()))
-        assert engine.asked[0].body == b"engine m"
+        assert engine.asked[0].body == f"engine {w.records[0].replica_id}".encode()
 
 
 async def test_pages():

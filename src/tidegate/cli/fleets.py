@@ -12,7 +12,7 @@ from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.static import StaticFleet, StaticModel
 from tidegate.config.settings import ModelSettings, Settings
-from tidegate.core.types import ModelId
+from tidegate.core.types import ModelId, ReplicaId
 
 
 class Fleets:
@@ -42,6 +42,16 @@ class Fleets:
         self._local.configure(_local_models(settings))
         self._static.configure(_static_models(settings))
         self._assign(settings)
+
+    def spec_of(self, model: ModelId, replica_id: ReplicaId) -> EngineSpec | None:
+        """What a replica's engine was started with; None when nobody knows the replica."""
+        fleet = self.by_model.get(model)
+        return None if fleet is None else fleet.spec_of(replica_id)
+
+    def last_words(self, model: ModelId, replica_id: ReplicaId) -> str:
+        """What an engine said last. It may hold anything, so it is for the admin page alone."""
+        fleet = self.by_model.get(model)
+        return "" if fleet is None else fleet.last_words(replica_id)
 
     async def close(self) -> None:
         """End every replica that was started here and let go of the rest."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tidegate.config.settings import Settings
 from tidegate.core.effects import Record
-from tidegate.core.types import DemandReport
+from tidegate.core.types import DemandReport, ModelId, ReplicaId
 from tidegate.dashboard import LatencyWindow, Ledger, decision_page, fleet_page
 from tidegate.dashboard.page import DecisionPage, FleetPage
 from tidegate.gateway import Meters
@@ -16,8 +16,11 @@ from tidegate.runtime.controlling import ControlOwner
 class Pages:
     """Keeps the last report and the latencies of the last seconds."""
 
-    def __init__(self, control: ControlOwner, meters: Meters) -> None:
+    def __init__(
+        self, control: ControlOwner, meters: Meters, last_words: Callable[[ModelId, ReplicaId], str]
+    ) -> None:
         self._control = control
+        self._last_words = last_words
         self._meters = meters
         self._report: DemandReport | None = None
         self._latency = LatencyWindow()
@@ -41,6 +44,7 @@ class Pages:
             gateway=self.gateway,
             outcomes=self._meters.outcomes(),
             warnings=settings.warnings,
+            last_words=self._last_words,
         )
 
     def decisions(self) -> Sequence[DecisionPage]:

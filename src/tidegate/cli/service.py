@@ -34,7 +34,7 @@ from tidegate.core.dispatch import Dispatcher
 from tidegate.core.effects import Record
 from tidegate.core.events import FleetConfigured, ModelsConfigured, ReportDue, StopBegun, Tick
 from tidegate.core.fleet import FleetController
-from tidegate.core.types import DemandReport, ModelId, RouteTable
+from tidegate.core.types import DemandReport, ModelId, Route, RouteTable
 from tidegate.dashboard.server import AdminServer
 from tidegate.gateway import Gateway, Meters, names_of
 from tidegate.runtime.clock import WallClock
@@ -89,7 +89,7 @@ class Service:
             metrics_page=metrics_page,
             resumes=self._resumes,
         )
-        self._pages = Pages(self._control, self._meters)
+        self._pages = Pages(self._control, self._meters, self._fleets.last_words)
         self._admin = AdminServer(
             settings.gateway.admin_host,
             settings.gateway.admin_port,
@@ -192,9 +192,9 @@ class Service:
         if request_log.isEnabledFor(logging.DEBUG):
             request_log.debug("%s", record)
 
-    def _rewrite(self, engine: str, model: str, body: bytes) -> bytes:
-        settings = self._settings.models.get(ModelId(model))
-        return ADAPTERS[engine].rewrite(body, settings.spec if settings else None)
+    def _rewrite(self, route: Route, body: bytes) -> bytes:
+        """The body as this replica's engine must get it, by what it was started with."""
+        return ADAPTERS[route.engine].rewrite(body, self._fleets.spec_of(route.model, route.replica_id))
 
     def _resumes(self, model: ModelId) -> bool:
         """Whether its streams, or those of any of its versions, are taken up when they break off."""
@@ -247,8 +247,7 @@ class Service:
     def _take_over(self, new: Settings) -> None:
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
         for key in differences(self._settings, new):
-            whose = "a replica" if key.startswith("models.") else "Tidegate"
-            log.warning("%s has changed; it holds from the next start of %s on", key, whose)
+            log.warning("%s has changed; it holds from the next start of Tidegate on", key)
         self._settings = new
         self._names = _names(new)
         self._fleets.configure(new)

@@ -54,6 +54,39 @@ class RateWindow:
         self._newest = bucket
 
 
+class Samples:
+    """A bounded, even choice of what came: every one, then every second, every fourth and so on.
+
+    Without dice, so the same values in the same order keep the same samples.
+    """
+
+    __slots__ = ("_every", "_most", "_seen", "_values")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: list[float] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, value: float) -> None:
+        """Keep the value if it is its turn."""
+        self._seen += 1
+        if self._seen % self._every:
+            return
+        if len(self._values) >= self._most:
+            self._values = self._values[1::2]
+            self._every *= 2
+            if self._seen % self._every:
+                return
+        self._values.append(value)
+
+    def take(self) -> list[float]:
+        """The samples in order of size; begins anew."""
+        values, self._values = sorted(self._values), []
+        self._every, self._seen = 1, 0
+        return values
+
+
 def percentile(ordered: list[float], ratio: float) -> float | None:
     """The value at ``ratio`` (0 to 1) of a sorted list by the nearest-rank rule; None when empty."""
     if not ordered:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.config.settings import ModelSettings
@@ -57,12 +57,13 @@ def fleet_page(
     gateway: str,
     outcomes: Mapping[str, int] | None = None,
     warnings: tuple[str, ...] = (),
+    last_words: Callable[[ModelId, ReplicaId], str] = lambda _model, _replica_id: "",
 ) -> FleetPage:
     """The whole page. ``models`` are the settings in force; ``gateway`` is the address for clients."""
     return FleetPage(
         at_s=view.at_s,
         gateway=gateway,
-        models=tuple(_model(model, ledger, models.get(model.model)) for model in view.models),
+        models=tuple(_model(model, ledger, models.get(model.model), last_words) for model in view.models),
         leftover=tuple(_replica(replica, ledger, 0) for replica in view.leftover),
         outcomes=outcomes,
         warnings=warnings,
@@ -85,7 +86,12 @@ def decision_page(at_s: float, decision: Decision) -> DecisionPage:
     )
 
 
-def _model(view: ModelView, ledger: Ledger, settings: ModelSettings | None) -> ModelPage:
+def _model(
+    view: ModelView,
+    ledger: Ledger,
+    settings: ModelSettings | None,
+    last_words: Callable[[ModelId, ReplicaId], str],
+) -> ModelPage:
     demand = ledger.models.get(view.model)
     scaling = settings.fleet.scaling if settings else None
     slots = settings.fleet.slots if settings else 0
@@ -105,7 +111,7 @@ def _model(view: ModelView, ledger: Ledger, settings: ModelSettings | None) -> M
         can_serve=view.can_serve,
         notice=view.because,
         expected_ready_s=view.expected_ready_s,
-        last_failure=_failure(view.last_failure),
+        last_failure=_failure(view.last_failure, last_words),
     )
 
 
@@ -129,5 +135,8 @@ def _replica(view: ReplicaView, ledger: Ledger, slots: int) -> ReplicaPage:
     )
 
 
-def _failure(failure: Failure | None) -> FailurePage | None:
-    return FailurePage(failure.at_s, failure.replica_id, failure.detail) if failure else None
+def _failure(failure: Failure | None, last_words: Callable[[ModelId, ReplicaId], str]) -> FailurePage | None:
+    if failure is None:
+        return None
+    words = last_words(failure.model, failure.replica_id)
+    return FailurePage(failure.at_s, failure.replica_id, failure.detail, words)

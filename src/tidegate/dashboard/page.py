@@ -47,6 +47,8 @@ class FailurePage:
     at_s: float
     replica_id: ReplicaId
     detail: str
+    last_words: str = ""
+    """What its engine said last. It may hold anything, prompts too, and is shown here alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,12 @@ def _head(call: Call) -> bytes:
     call.keep_alive = call.keep_alive and call.client.may_keep_alive
     framing = b"" if call.http10 else b"transfer-encoding: chunked\r\n"
     close = b"" if call.keep_alive else b"connection: close\r\n"
-    return b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n%b%bx-request-id: %b\r\n%b\r\n" % (
-        STREAM_FIELDS,
-        framing,
-        call.echo,
-        close,
+    return (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n%b%bx-request-id: %b\r\n%b\r\n"
+        % (
+            STREAM_FIELDS,
+            framing,
+            call.echo,
+            close,
+        )
     )

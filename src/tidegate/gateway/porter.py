@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 TOLD_EVERY_TOKENS = 512
 
-Rewrite = Callable[[str, str, bytes], bytes]
+Rewrite = Callable[[Route, bytes], bytes]
 """Engine name, model and body to the body as this engine must get it."""
 
 
@@ -331,7 +331,7 @@ class Porter:
         if call.relay.form is Form.JSON:
             if route.model != call.model:
                 body = named(body, route.model)
-            body = self._rewrite(route.engine, route.model, body)
+            body = self._rewrite(route, body)
         connection.begin(call, self._heads.of(call, route, address, len(body)), body)
 
     def _manners_for(self, engine: str) -> Manners:

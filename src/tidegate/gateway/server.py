@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
-from tidegate.core.types import ModelId
+from tidegate.core.types import ModelId, Route
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.meters import Meters
@@ -31,7 +31,7 @@ CLOSED_WITHIN_S = 1.0
 """A connection that never reports its end must not keep the process from ending."""
 
 
-def _unchanged(_engine: str, _model: str, body: bytes) -> bytes:
+def _unchanged(_route: Route, body: bytes) -> bytes:
     return body
 
 

@@ -75,6 +75,8 @@ class ControlOwner:
                 level = logging.INFO if wanted else logging.WARNING
                 log.log(level, "replica %s %s: %s", replica_id, what.value, detail or "no reason given")
                 self._told_to_stop.discard(replica_id)
+            case ReplicaSeen(replica_id, Seen.UNRESPONSIVE as what, _, detail):
+                log.warning("replica %s is %s: %s", replica_id, what.value, detail)
             case ReplicaSeen(replica_id, what, _, _):
                 log.info("replica %s: %s", replica_id, what.value)
             case _:

@@ -75,7 +75,7 @@ class Attempts:
         seat = floor.seats.get(winner)
         if line is not None and event.status < 400:
             if seat is not None and is_first:
-                seat.breaker.answered()
+                seat.answered(now_s)
             prompt = entry.arrived.prompt_tokens if event.prompt_tokens is None else event.prompt_tokens
             line.note_answer(entry, seat, now_s, prompt, event.output_tokens)
         elif line is not None and entry.flow is not None:

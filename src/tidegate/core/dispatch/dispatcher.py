@@ -134,10 +134,16 @@ class Dispatcher:
                     line.promises.redeem(entry, now_s)
                 order = floor.seat(entry, line, seat, now_s)
                 line.note_load()
+                if floor.wake_s is None or event.deadline_s < floor.wake_s:
+                    # The first of many: those after it, with the same patience, find a wake-up set.
+                    return [order, *self._watch(entry, line, now_s), *floor.wake_by(event.deadline_s)]
                 if line.config.hedge_ratio:
                     return [order, *self._hedging.watch(entry, line, now_s)]
                 return [order]
         return self._wait(entry, line, now_s)
+
+    def _watch(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        return self._hedging.watch(entry, line, now_s) if line.config.hedge_ratio else []
 
     def _wait(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """Cases 5 and 6 of an arrival."""
@@ -172,7 +178,8 @@ class Dispatcher:
         for line in floor.lines.values():
             if len(line.queue):
                 effects += self._tend(line, now_s)
-        return effects
+        deadline_s = floor.ledger.earliest_deadline_s()
+        return effects if deadline_s is None else effects + floor.wake_by(deadline_s)
 
     def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
         """A line that somebody waits in: end those who have waited too long, seat who can be."""
@@ -196,6 +203,8 @@ class Dispatcher:
         if not stopping and entry.phase is Phase.QUEUED and line is not None:
             return floor.expire(entry, line, now_s)
         effects = floor.cancel(entry)
+        if not stopping:
+            self._blame(entry, line, now_s)
         if stopping and entry.first_byte_s is not None:
             why, outcome = "the gateway stopped before the answer was complete", Outcome.CUT_STOPPING
         elif stopping:
@@ -204,6 +213,15 @@ class Dispatcher:
             waited_s = now_s - entry.arrived_s
             why, outcome = f"the answer was not complete within {waited_s:.1f} s", Outcome.EXPIRED_RUNNING
         return effects + floor.turn_away(entry, outcome, why, now_s, 1.0 if stopping else None)
+
+    def _blame(self, entry: Entry, line: Line | None, now_s: float) -> None:
+        """An answer that did not begin in time counts against a replica that was silent all the while."""
+        seat = None if entry.replica_id is None else self._floor.seats.get(entry.replica_id)
+        if seat is None or entry.sent_s is None or entry.first_byte_s is not None:
+            return
+        if seat.was_silent_since(entry.sent_s, now_s):
+            is_alone = line is None or line.is_alone(seat)
+            seat.failed(Failure.SILENT, now_s, has_begun=False, is_alone=is_alone)
 
     def _routes_changed(self, event: RouteTableChanged, now_s: float) -> list[DispatchEffect]:
         """Known seats keep their requests; requests on a seat that is gone are cut loose."""

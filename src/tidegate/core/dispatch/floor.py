@@ -236,7 +236,8 @@ class Floor:
     def report(self, now_s: float) -> Report:
         """Everything that the controller is told."""
         loads = tuple(
-            ReplicaLoad(seat.replica_id, len(seat.in_flight), seat.tokens) for seat in self.seats.values()
+            ReplicaLoad(seat.replica_id, len(seat.in_flight), seat.tokens, seat.breaker.failures_in_row)
+            for seat in self.seats.values()
         )
         models = tuple(line.demand(now_s) for line in self.lines.values())
         return Report(DemandReport(self._gateway, self.route_version, models, loads))

@@ -31,13 +31,14 @@ class Breaker:
     A probe that gets its first byte closes it, one that fails opens it again for twice as long.
     """
 
-    __slots__ = ("_bad_ratio", "_errors_in_row", "_trips", "half_open_s", "rests_until_s")
+    __slots__ = ("_bad_ratio", "_trips", "failures_in_row", "half_open_s", "rests_until_s")
 
     def __init__(self) -> None:
         self.rests_until_s: float | None = None
         self.half_open_s: float | None = None
         """Since when; what is sent from then on is a probe."""
-        self._errors_in_row = 0
+        self.failures_in_row = 0
+        """Since its last good answer, not counting those that came while it rested."""
         self._bad_ratio = 0.0
         self._trips = 0
 
@@ -60,7 +61,7 @@ class Breaker:
 
     def answered(self) -> None:
         """It gave a good answer, or the beginning of one."""
-        self._errors_in_row = 0
+        self.failures_in_row = 0
         self._bad_ratio *= 1.0 - FORGETS
         if self.half_open_s is not None:
             self.half_open_s = None
@@ -75,12 +76,12 @@ class Breaker:
         """
         if self.rests_until_s is not None:
             return True  # What was in flight when it tripped is the same news again.
-        self._errors_in_row += 1
+        self.failures_in_row += 1
         self._bad_ratio += FORGETS * (1.0 - self._bad_ratio)
         trips = (
             at_once
             or self.half_open_s is not None
-            or self._errors_in_row >= ERRORS_BEFORE_REST
+            or self.failures_in_row >= ERRORS_BEFORE_REST
             or self._bad_ratio > BAD_RATIO
         )
         if trips:

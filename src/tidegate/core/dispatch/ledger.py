@@ -153,6 +153,10 @@ class Ledger:
         del self._open[entry.request_id]
         self.ended_total += 1
 
+    def earliest_deadline_s(self) -> float | None:
+        """When the first of those that are open runs out of time; None when none is."""
+        return min((entry.arrived.deadline_s for entry in self._open.values()), default=None)
+
     def overdue(self, now_s: float) -> list[Entry]:
         """Entries whose deadline has passed, in order of arrival."""
         if now_s < self._none_before_s:

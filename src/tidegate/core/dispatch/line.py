@@ -19,7 +19,7 @@ from tidegate.core.effects import Record
 from tidegate.core.events import RequestArrived
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import FlowId, LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
-from tidegate.core.windows import percentile
+from tidegate.core.windows import Samples, percentile
 
 SAMPLES_MAX = 512
 """Latencies kept between two reports; at 20,000 requests a second sorting them all would cost more
@@ -63,8 +63,8 @@ class Line:
         self._peak = 0
         self._output_tokens_total = 0
         self._last_active_s: float | None = None
-        self._ttft_s: list[float] = []
-        self._e2e_s: list[float] = []
+        self._ttft_s = Samples(SAMPLES_MAX)
+        self._e2e_s = Samples(SAMPLES_MAX)
 
     def __repr__(self) -> str:
         return (
@@ -282,10 +282,9 @@ class Line:
         if not answered:
             return
         self._output_tokens_total += record.output_tokens or 0
-        if len(self._e2e_s) < SAMPLES_MAX:
-            self._e2e_s.append(record.e2e_s)
-            if record.ttft_s is not None:
-                self._ttft_s.append(record.ttft_s)
+        self._e2e_s.add(record.e2e_s)
+        if record.ttft_s is not None:
+            self._ttft_s.add(record.ttft_s)
 
     # ---- reports ----
 
@@ -310,8 +309,7 @@ class Line:
         )
 
     def _latency(self) -> LatencySummary:
-        ttft_s, e2e_s = sorted(self._ttft_s), sorted(self._e2e_s)
-        self._ttft_s, self._e2e_s = [], []
+        ttft_s, e2e_s = self._ttft_s.take(), self._e2e_s.take()
         return LatencySummary(
             samples=len(e2e_s),
             ttft_p50_s=percentile(ttft_s, 0.50),

@@ -11,6 +11,9 @@ from tidegate.core.events import Failure
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ReplicaId, RequestId, Route
 
+SILENT_FOR_S = 10.0
+"""A deadline that passes sooner says more about the deadline than about the replica."""
+
 PROBES_SHARE = 8
 """One probe for so many slots, at least one, while a breaker is half-open."""
 
@@ -21,6 +24,7 @@ class Seat:
     __slots__ = (
         "breaker",
         "has_served",
+        "heard_s",
         "in_flight",
         "is_held",
         "number",
@@ -47,6 +51,8 @@ class Seat:
         """Of all of them."""
         self.opening_limit = inf
         """As many as it computes within a moment: who came later would wait behind more, whatever its claim."""
+        self.heard_s: float | None = None
+        """When it last began or ended an answer well; None before the first."""
         self.breaker = Breaker()
         self.pressure = Pressure()
         self.ramp: Ramp | None = None
@@ -130,6 +136,15 @@ class Seat:
         if self.breaker.rests_until_s is not None:
             return self.breaker.rests_until_s
         return self.pressure.next_s(self.route.slots, now_s)
+
+    def answered(self, now_s: float) -> None:
+        """It began an answer, or gave one whole."""
+        self.heard_s = now_s
+        self.breaker.answered()
+
+    def was_silent_since(self, since_s: float, now_s: float) -> bool:
+        """Nothing at all has come of it since then, and for long enough to tell it from a short deadline."""
+        return now_s - since_s >= SILENT_FOR_S and (self.heard_s is None or self.heard_s < since_s)
 
     def failed(self, failure: Failure, now_s: float, *, has_begun: bool, is_alone: bool) -> None:
         """It failed an attempt, or said that it is busy; the entry has left it already."""

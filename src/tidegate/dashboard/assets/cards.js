@@ -97,7 +97,10 @@ export class Card {
     const isRecent = failure && now - failure.at_s < 300;
     const told = [];
     if (!model.can_serve) told.push(`Cannot serve: ${model.notice ?? "no reason given"}`);
-    if (isRecent) told.push(`${clock(failure.at_s)} ${failure.replica_id} failed: ${failure.detail || "no reason given"}`);
+    if (isRecent) {
+      told.push(`${clock(failure.at_s)} ${failure.replica_id} failed: ${failure.detail || "no reason given"}`);
+      if (failure.last_words) told.push(`its engine's last words: ${failure.last_words}`);
+    }
     say(this.notice, told.join("\n"));
     this.notice.hidden = !told.length;
   }

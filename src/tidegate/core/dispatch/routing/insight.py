@@ -91,9 +91,7 @@ class Insight:
             self.token_scale = scale / len(self.loads)
         self._reuse = self.hits.reuse
         self._count_crowd(now_s)
-        self._births = sorted(
-            ((load.cache.horizon, load.bit) for load in self.loads.values()), reverse=True
-        )
+        self._births = sorted(((load.cache.horizon, load.bit) for load in self.loads.values()), reverse=True)
         self._recent_total = sum(load.recent for load in self.loads.values())
         self._share()
 
@@ -232,7 +230,9 @@ class Insight:
         if run is not None and is_complete:
             steps = run.prompts + run.tokens / CHUNK_TOKENS
             alone_s = max(0.0, (run.took_s or 0.0) - run.drag_s * steps)
-            due_s = max(1.0, load.pace) * capacity.prefill.at(run.prompts, THOUSAND * run.tokens, MILLION * run.area)
+            due_s = max(1.0, load.pace) * capacity.prefill.at(
+                run.prompts, THOUSAND * run.tokens, MILLION * run.area
+            )
             is_known = capacity.prefill.samples >= LAW_KNOWN_AFTER
             was_short = is_known and alone_s > LATE_RATIO * due_s + LATE_S
             capacity.learn_room(run.kv_tokens, was_short=was_short)
