@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.trace_options import Duration, trace_options
+from tidegate.core.settings import Routing
 
 if TYPE_CHECKING:
     from tidegate.cli.sim_policies import Wishes
 
-ROUTERS = "least_seconds, least_tokens or round_robin"
+ROUTERS = ", ".join(routing.value for routing in Routing)
 LAWS = "concurrency, thresholds, slo-keda, static (max_replicas at all times) or static:N"
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
