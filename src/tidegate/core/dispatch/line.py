@@ -203,9 +203,12 @@ class Line:
         return 0.0 if rate is None else self.queue.work / rate
 
     def _wait_to_save_s(self, now_s: float) -> float | None:
-        """How long one of those who wait would stand at the front; None when that is not known."""
+        """What a newcomer to the end of the line would wait for a slot; None when that is not known. A slot
+        that is used spares each of those who wait a part of it."""
         held_s = self.waits.turnover.mean_s(now_s)
-        return None if held_s is None or not self.slots else held_s / self.slots
+        if held_s is None or not self.slots:
+            return None
+        return (1 + self.queue.held.requests) * held_s / self.slots
 
     # ---- what is noted ----
 
