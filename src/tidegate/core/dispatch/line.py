@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import inf
 
 from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Held, Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
-from tidegate.core.dispatch.routing.cost import LeastSeconds
+from tidegate.core.dispatch.routing.cost import LeastSeconds, Terms
 from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
 from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
@@ -109,8 +110,17 @@ class Line:
         """How much of a prompt some replica has in its cache, as far as the router knows."""
         if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
             return 0.0
-        found = self._shared.index.walk(arrived.flow, arrived.prefix, self._picker.insight.bits)
-        return float(found[-1][0] * arrived.block_tokens) if found else 0.0
+        return self._picker.insight.recall.longest(arrived)
+
+    def prefix_stats(self) -> PrefixStats | None:
+        """How well prompts' beginnings are foreseen; None where the routing has no use for them."""
+        return self._picker.insight.recall.stats() if isinstance(self._picker, LeastSeconds) else None
+
+    def explain(self, entry: Entry, now_s: float) -> list[Terms]:
+        """What each replica with room would cost this entry, in the router's terms; empty for other routers."""
+        if not isinstance(self._picker, LeastSeconds):
+            return []
+        return list(self._picker.explain(entry, open_seats(self.seats, now_s), now_s))
 
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""

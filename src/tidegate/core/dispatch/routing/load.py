@@ -123,7 +123,9 @@ class Load:
         """A request is sent here."""
         new = visit.prompt_tokens - visit.cached
         visit.work_s = (
-            self.k0 + new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new)) + visit.adapter_s
+            self.k0
+            + new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new))
+            + visit.adapter_s
         )
         self.visits[request_id] = visit
         if visit.chain:
