@@ -49,14 +49,14 @@ class Resumed:
 
 
 async def resumed(seed: int, kills: int) -> Resumed:
-    """Streams until that many were killed. Every second one at an engine is cut, somewhere."""
+    """Streams until that many were killed. Every third one at an engine is cut, somewhere."""
     found, dice = Resumed(), Random(seed)
     records: list[Record] = []
     async with _world(records) as (url, engines), aiohttp.ClientSession() as session:
         number = 0
         while found.kills < kills:
             for engine in engines:
-                spec = f"cut:after_tokens={1 + dice.randrange(TOKENS - 4)},every=2"
+                spec = f"cut:after_tokens={1 + dice.randrange(TOKENS - 4)},every=3"
                 async with session.delete(f"{engine}/emulator/fault") as answer:
                     answer.raise_for_status()
                 async with session.post(f"{engine}/emulator/fault", data=spec) as answer:

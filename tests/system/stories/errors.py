@@ -16,7 +16,7 @@ from system.policies import TINY
 from system.product import Product, product
 
 KEY = "sk-tide-1"
-COLD, BROKEN = "cold", "broken"
+COLD, BROKEN, BUSY = "cold", "broken", "busy"
 FULL_AT = 2
 
 
@@ -32,7 +32,8 @@ async def errors(folder: Path, weights: Path) -> list[Figure]:
 
 
 def _policy(folder: Path, weights: Path) -> dict[str, Any]:
-    """One model that works, one that loads for ever, one that cannot be started."""
+    """One model that works, one that loads for ever, one that cannot be started, one with a single slot."""
+    busy = policies.emulated(folder / "notes", 1, 1, slots=1, queue={"max_requests": FULL_AT})
     cold = policies.emulated(
         folder / "notes", 0, 1, "--cold-start", "2h", slots=1, queue={"max_requests": FULL_AT}
     )
@@ -46,7 +47,7 @@ def _policy(folder: Path, weights: Path) -> dict[str, Any]:
             "keys": [{"name": "crew", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}],
             "max_body_size": "64KiB",
         },
-        "models": {TINY: policies.tiny(weights, 0, 1), COLD: cold, BROKEN: broken},
+        "models": {TINY: policies.tiny(weights, 0, 1), COLD: cold, BROKEN: broken, BUSY: busy},
     }
 
 
@@ -104,18 +105,32 @@ async def _cannot_be_started(p: Product) -> str:
 
 async def _expired(p: Product) -> str:
     headers = {"x-request-timeout-s": "0.3"}
-    return await _says(p, openai.InternalServerError, 504, model=COLD, extra_headers=headers)
+    return await _says(
+        p, openai.InternalServerError, 503, model=COLD, extra_headers=headers, retry_after=True
+    )
 
 
 async def _queue_full(p: Product) -> str:
-    """As many wait as may; the next one is told when to come back."""
-    waiting = [asyncio.create_task(_says(p, openai.APIStatusError, 0, model=COLD)) for _ in range(FULL_AT)]
+    """As many wait as may, beside the one at work; the next one is told when to come back."""
+    return await _no_room(p, BUSY, FULL_AT + 1, openai.RateLimitError, 429)
+
+
+async def _queue_full_and_nobody_serves(p: Product) -> str:
+    return await _no_room(p, COLD, FULL_AT, openai.InternalServerError, 503)
+
+
+async def _no_room(
+    p: Product, model: str, count: int, error: type[openai.APIStatusError], status: int
+) -> str:
+    endless = {"max_tokens": 20_000, "extra_body": {"ignore_eos": True}}
+    asks = (_says(p, openai.APIStatusError, 0, model=model, **endless) for _ in range(count))
+    waiting = [asyncio.create_task(ask) for ask in asks]
 
     async def all_wait() -> bool:
-        return await p.metric("tidegate_open_requests") == FULL_AT
+        return await p.metric("tidegate_open_requests") == count
 
     await p.wait_until(all_wait, 30.0)
-    wrong = await _says(p, openai.RateLimitError, 429, model=COLD, retry_after=True)
+    wrong = await _says(p, error, status, model=model, retry_after=True)
     for client in waiting:
         client.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
@@ -130,6 +145,7 @@ _CHECKS: tuple[Callable[[Product], Awaitable[str]], ...] = (
     _unknown_model,
     _too_large,
     _queue_full,
+    _queue_full_and_nobody_serves,
     _cannot_be_started,
     _expired,
 )

@@ -82,7 +82,7 @@ def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool
         last_s = min(arrived.deadline_s, now_s + line.queue.limits.max_wait_starting_s)
         if ready_s is None or ready_s <= last_s:
             return None
-        because = f"{line.model!r} is expected to serve in {ready_s - now_s:.0f} s, which is too late"
+        because = f"{line.model!r} is expected to serve in {ready_s - now_s:.1f} s, which is too late"
         return Refusal(Outcome.REJECTED_NOBODY, because, _come_back(line, entry, now_s, ready_s - now_s))
     rate = line.rate(now_s)
     if rate is None:

@@ -14,6 +14,9 @@ from tidegate.core.types import ReplicaId
 RETRY_SHARE = 0.10
 RETRY_FLOOR = 20.0
 """Retries within half a minute, beside a tenth of the traffic."""
+RESUME_SHARE = 1.0
+"""Going on with a broken stream costs its prompt once more; what is left of the answer is due anyway. So as
+many may be taken up as requests came in, and not a tenth."""
 
 
 class Attempts:
@@ -22,6 +25,7 @@ class Attempts:
     def __init__(self, floor: Floor, arrivals: Arrivals) -> None:
         self._floor = floor
         self._retries = Budget(arrivals, RETRY_FLOOR)
+        self._resumes = Budget(arrivals, RETRY_FLOOR)
 
     def first_byte(self, event: FirstByte, now_s: float) -> list[DispatchEffect]:
         """The answer has begun. Of two replicas the other one is no longer needed."""
@@ -171,7 +175,11 @@ class Attempts:
         if failure is Failure.BUSY:
             # The engine took nothing on: waiting for another turn costs it nothing either.
             return True
-        return entry.failures <= line.config.max_retries and self._retries.take(now_s, RETRY_SHARE)
+        if entry.failures > line.config.max_retries:
+            return False
+        if has_begun:
+            return self._resumes.take(now_s, RESUME_SHARE)
+        return self._retries.take(now_s, RETRY_SHARE)
 
     def _drop_other(self, entry: Entry, winner: ReplicaId, now_s: float) -> list[DispatchEffect]:
         """Of the two replicas that work on the entry, this one is heard."""

@@ -183,7 +183,7 @@ class Floor:
             answered = outcome is Outcome.COMPLETED
             if not answered and entry.flow is not None:
                 line.note_unanswered(entry)
-            line.note_end(record, now_s, answered=answered)
+            line.span.ended(record, now_s, answered=answered)
         if entry.shifted_tokens is not None:
             self._settle_shift(entry, record)
         return record

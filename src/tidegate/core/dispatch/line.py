@@ -5,25 +5,22 @@ from __future__ import annotations
 from math import inf
 
 from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Held, Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
-from tidegate.core.dispatch.routing.cost import LeastSeconds
+from tidegate.core.dispatch.routing.cost import LeastSeconds, Terms
 from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
 from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.dispatch.spans import Span
 from tidegate.core.dispatch.tenants import Tenants
 from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
-from tidegate.core.effects import Record
 from tidegate.core.events import RequestArrived
 from tidegate.core.settings import DispatchConfig
-from tidegate.core.types import FlowId, LatencySummary, ModelDemand, ModelId, ModelRoute, ReplicaId
-from tidegate.core.windows import Samples, percentile
+from tidegate.core.types import FlowId, ModelDemand, ModelId, ModelRoute, ReplicaId
 
-SAMPLES_MAX = 512
-"""Latencies kept between two reports; at 20,000 requests a second sorting them all would cost more
-than the report is worth."""
 LEARNS = 0.05
 LIGHT_AHEAD = 2.0
 """Times the usual limit of prompts ahead, for tenants that have little in flight."""
@@ -55,16 +52,10 @@ class Line:
         """One of the seats is new among others."""
         self.regime_s = 0.0
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
-        self.arrivals_total = 0
-        self.ended_total = 0
+        self.span = Span()
         self._shared = Shared() if shared is None else shared
         self._choose_router(config)
         self._serves = False
-        self._peak = 0
-        self._output_tokens_total = 0
-        self._last_active_s: float | None = None
-        self._ttft_s = Samples(SAMPLES_MAX)
-        self._e2e_s = Samples(SAMPLES_MAX)
 
     def __repr__(self) -> str:
         return (
@@ -119,8 +110,17 @@ class Line:
         """How much of a prompt some replica has in its cache, as far as the router knows."""
         if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
             return 0.0
-        found = self._shared.index.walk(arrived.flow, arrived.prefix, self._picker.insight.bits)
-        return float(found[-1][0] * arrived.block_tokens) if found else 0.0
+        return self._picker.insight.recall.longest(arrived)
+
+    def prefix_stats(self) -> PrefixStats | None:
+        """How well prompts' beginnings are foreseen; None where the routing has no use for them."""
+        return self._picker.insight.recall.stats() if isinstance(self._picker, LeastSeconds) else None
+
+    def explain(self, entry: Entry, now_s: float) -> list[Terms]:
+        """What each replica with room would cost this entry, in the router's terms; empty for other routers."""
+        if not isinstance(self._picker, LeastSeconds):
+            return []
+        return list(self._picker.explain(entry, open_seats(self.seats, now_s), now_s))
 
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
@@ -203,24 +203,25 @@ class Line:
         return 0.0 if rate is None else self.queue.work / rate
 
     def _wait_to_save_s(self, now_s: float) -> float | None:
-        """How long one of those who wait would stand at the front; None when that is not known."""
+        """What a newcomer to the end of the line would wait for a slot; None when that is not known. A slot
+        that is used spares each of those who wait a part of it."""
         held_s = self.waits.turnover.mean_s(now_s)
-        return None if held_s is None or not self.slots else held_s / self.slots
+        if held_s is None or not self.slots:
+            return None
+        return (1 + self.queue.held.requests) * held_s / self.slots
 
     # ---- what is noted ----
 
     def note_arrival(self, flow: FlowId, now_s: float) -> None:
-        self.arrivals_total += 1
+        self.span.arrived(now_s)
         self.tenants.came(flow, now_s)
-        self._last_active_s = now_s
 
     def note_load(self, more: int = 0) -> None:
         """Keep the largest concurrency since the report before. ``more`` were turned away."""
         load = self.queue.held.requests + more
         for seat in self.seats:  # a plain loop: this is done for every arrival
             load += len(seat.in_flight)
-        if load > self._peak:
-            self._peak = load
+        self.span.load(load)
 
     def note_first_byte(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The answer of this seat has begun, which tells how fast it is."""
@@ -276,44 +277,23 @@ class Line:
         elif entry.answer_tokens:
             self.queue.settle(entry, float(entry.arrived.prompt_tokens + entry.answer_tokens))
 
-    def note_end(self, record: Record, now_s: float, *, answered: bool) -> None:
-        self.ended_total += 1
-        self._last_active_s = now_s
-        if not answered:
-            return
-        self._output_tokens_total += record.output_tokens or 0
-        self._e2e_s.add(record.e2e_s)
-        if record.ttft_s is not None:
-            self._ttft_s.add(record.ttft_s)
-
     # ---- reports ----
 
     def demand(self, now_s: float) -> ModelDemand:
         """What to tell the controller; begins a new reporting span."""
         queued, in_flight = len(self.queue), self.in_flight
-        oldest = self.queue.oldest()
-        peak, self._peak = max(self._peak, queued + in_flight), queued + in_flight
+        oldest, span = self.queue.oldest(), self.span
         return ModelDemand(
             model=self.model,
             queued=queued,
             in_flight=in_flight,
-            peak=peak,
+            peak=span.peak(queued + in_flight),
             queued_tokens=self.queue.held.tokens,
             in_flight_tokens=sum(seat.tokens for seat in self.seats),
-            arrivals_total=self.arrivals_total,
-            ended_total=self.ended_total,
-            output_tokens_total=self._output_tokens_total,
+            arrivals_total=span.arrivals_total,
+            ended_total=span.ended_total,
+            output_tokens_total=span.output_tokens_total,
             oldest_wait_s=0.0 if oldest is None else now_s - oldest.arrived_s,
-            last_active_s=self._last_active_s,
-            latency=self._latency(),
-        )
-
-    def _latency(self) -> LatencySummary:
-        ttft_s, e2e_s = self._ttft_s.take(), self._e2e_s.take()
-        return LatencySummary(
-            samples=len(e2e_s),
-            ttft_p50_s=percentile(ttft_s, 0.50),
-            ttft_p95_s=percentile(ttft_s, 0.95),
-            e2e_p50_s=percentile(e2e_s, 0.50),
-            e2e_p95_s=percentile(e2e_s, 0.95),
+            last_active_s=span.last_active_s,
+            latency=span.latency(),
         )

@@ -14,6 +14,8 @@ from __future__ import annotations
 LAGS_RATIO = 3.0
 KEEPS_UP_RATIO = 1.5
 """Of the peers' time to first token, for a prompt of the same length."""
+LAGS_S = 0.25
+"""And by less than this it does not matter."""
 PROMPT_BASE_TOKENS = 256
 """What a prompt of no tokens would still take, in tokens: times are compared for each token and these."""
 
@@ -21,7 +23,17 @@ PROMPT_BASE_TOKENS = 256
 class Ramp:
     """How far a new replica may be used."""
 
-    __slots__ = ("_began_s", "_limit", "_served_tokens", "_span_s", "_tokens", "lag_s", "lags")
+    __slots__ = (
+        "_began_s",
+        "_limit",
+        "_ratio",
+        "_samples",
+        "_served_tokens",
+        "_span_s",
+        "_tokens",
+        "lag_s",
+        "lags",
+    )
 
     def __init__(self, now_s: float, span_s: float, tokens: int) -> None:
         self._began_s = now_s
@@ -29,8 +41,11 @@ class Ramp:
         self._tokens = tokens
         self._limit = 1
         self._served_tokens = 0
+        self._samples = 0
+        self._ratio = 0.0
+        """Of its last first tokens to what its peers would have needed, the newest counting half."""
         self.lags = False
-        """Its last first token was much later than its peers' would have been."""
+        """Its last first tokens, at least two, were much later than its peers' would have been."""
         self.lag_s = 0.0
         """By so many seconds."""
 
@@ -44,15 +59,20 @@ class Ramp:
 
     def began(self, took_s: float, expected_s: float | None) -> None:
         """A first token came; ``expected_s`` is what its peers would have needed, None when not known."""
-        if expected_s is None or took_s <= KEEPS_UP_RATIO * expected_s:
-            self.lags = False
+        if expected_s is None:
             self._limit *= 2
-        elif took_s > LAGS_RATIO * expected_s:
-            self.lags = True
+            return
+        ratio = took_s / expected_s
+        self._ratio = ratio if not self._samples else 0.5 * (self._ratio + ratio)
+        self._samples += 1
+        # One alone may have stood behind a long prompt.
+        lags = self._samples > 1 and min(ratio, self._ratio) > LAGS_RATIO
+        self.lags = lags and took_s - expected_s > LAGS_S
+        if ratio <= KEEPS_UP_RATIO:
+            self._limit *= 2
+        elif ratio > LAGS_RATIO:
             self.lag_s = took_s - expected_s
             self._limit = 1
-        else:
-            self.lags = False
 
     def ended(self, tokens: int) -> None:
         """It served an answer of so many tokens, prompt included."""

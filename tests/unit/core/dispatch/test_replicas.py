@@ -89,8 +89,12 @@ def test_one_that_lags_is_given_one_request_at_a_time_until_it_keeps_up():
 def test_one_that_lags_is_not_filled_when_a_slot_of_the_others_comes_sooner():
     world, now_s = known()
     world.table(now_s, ("m-1", 8), ("m-2", 8))
-    world.ask("r0", now_s)
-    world.on(FirstByte("r0"), now_s + 5.0)
+    for n in range(2):
+        world.ask(f"r{n}", now_s + 6.0 * n)
+        world.on(FirstByte(f"r{n}"), now_s + 6.0 * n + 5.0)
+        world.on(ClientGone(f"r{n}"), now_s + 6.0 * n + 5.0)
+    now_s += 7.0
+    world.ask("slow", now_s)
     for n in range(7):
         world.ask(f"x{n}", now_s + 5.0)
 

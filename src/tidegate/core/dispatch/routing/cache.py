@@ -1,8 +1,12 @@
 """How long a block lives in one replica's cache: what is not used goes when enough else has been written.
 
-An engine's cache forgets the least recently used, so a block's life is a number of tokens written since its last use.
-How many is learned: a beginning that was still there lived at least as long, one that was gone lived less. Since
-running requests take their memory from the cache, the bound is not sharp; what is known is a chance.
+An engine's cache is what running requests leave of its memory, and forgets the least recently used. A block that was
+let go of when ``free`` tokens of memory were free is gone when ``free`` more have been written; that is, when
+
+    written since then + memory in use then > the whole memory
+
+The left side is counted here; the right side is learned: a beginning that was still there says that it is more, one
+that was gone says that it is less. Since the counts are not exact, what is known is a chance.
 """
 
 from __future__ import annotations
@@ -28,22 +32,25 @@ class CacheLife:
         self.horizon = stamp_of(now_s)
         """Blocks not used since this moment are gone for certain: it is empty at first, and after a restart."""
         self.life_tokens: float | None = None
-        """Tokens after which half of the blocks not used since are gone; None until one was gone."""
+        """The whole memory: at this sum half of the blocks are gone. None until one was gone."""
         self._written = 0.0
         self._at = [self.horizon]
         self._marks = [0.0]
+        """What had been written, less what was in use then."""
 
     def __repr__(self) -> str:
         return f"<CacheLife life={self.life_tokens} written={self._written:.0f}>"
 
-    def write(self, tokens: float, now_s: float) -> None:
-        """So many tokens are put into the cache."""
+    def write(self, tokens: float, in_use: float, now_s: float) -> None:
+        """So many tokens are written, and requests there hold so many now."""
         self._written += tokens
-        if self._written - self._marks[-1] >= MARK_TOKENS:
+        start = self._written - in_use
+        step = MARK_TOKENS if self.life_tokens is None else max(MARK_TOKENS, self.life_tokens / MARKS)
+        if abs(start - self._marks[-1]) >= step:
             self._at.append(stamp_of(now_s))
-            self._marks.append(self._written)
-            if len(self._at) > 2 * MARKS:
-                del self._at[:MARKS], self._marks[:MARKS]
+            self._marks.append(start)
+            if len(self._at) > 4 * MARKS:
+                del self._at[: 2 * MARKS], self._marks[: 2 * MARKS]
 
     def chance(self, last_use: int, ahead: float) -> float:
         """That a block last used then is still there when ``ahead`` tokens more have been written."""
@@ -66,6 +73,6 @@ class CacheLife:
             self.horizon = max(self.horizon, last_use + 1)
 
     def since(self, stamp: int) -> float:
-        """Tokens written since then; what is longer ago than all that is remembered counts as all of it."""
+        """The left side. What is longer ago than all that is remembered counts as all of it."""
         place = max(0, bisect_right(self._at, stamp) - 1)
         return self._written - self._marks[place]

@@ -49,11 +49,8 @@ class Terms(NamedTuple):
 class LeastSeconds:
     """The router of one model: it chooses, and learns from what becomes of its choices."""
 
-    def __init__(
-        self, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int | None = None
-    ) -> None:
+    def __init__(self, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int) -> None:
         self.insight = Insight(capacities, index, adapter_slots)
-        self._index = index
         self._refresh_s = 0.0
 
     def __repr__(self) -> str:
@@ -65,18 +62,16 @@ class LeastSeconds:
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + REFRESH_S
             insight.refresh(now_s)
-        arrived = entry.arrived
-        tokens = arrived.prompt_tokens * insight.token_scale
-        found: Found = []
-        if arrived.prefix:
-            found = insight.look_up(entry)
+        arrived, recall = entry.arrived, insight.recall
+        tokens = arrived.prompt_tokens * recall.token_scale
+        found: Found = recall.walk(entry) if arrived.prefix else []
         loads, adapter = insight.loads, arrived.adapter
-        evicts, crowd_per_s = insight.eviction(arrived), insight.crowd_per_s
+        evicts, crowd_per_s = insight.eviction(arrived), insight.crowd.per_s
         best, best_s = candidates[0], float("inf")
         for seat in candidates:
             load = loads[seat.replica_id]
             new, cached = tokens, 0.0
-            if found and (cached := insight.cached(entry, found, load)):
+            if found and (cached := recall.cached(entry, found, load)):
                 new -= cached
             wait_s = load.free_at_s - now_s
             if wait_s < load.tail_s or wait_s < 0.0:
@@ -95,12 +90,12 @@ class LeastSeconds:
 
     def explain(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Iterator[Terms]:
         """The sum of each candidate, term by term, as it is now."""
-        insight, arrived = self.insight, entry.arrived
-        tokens = arrived.prompt_tokens * insight.token_scale
-        found = self._index.walk(arrived.flow, arrived.prefix, insight.bits) if arrived.prefix else []
+        insight, arrived, recall = self.insight, entry.arrived, self.insight.recall
+        tokens = arrived.prompt_tokens * recall.token_scale
+        found = recall.walk(entry) if arrived.prefix else []
         for seat in candidates:
             load = insight.loads[seat.replica_id]
-            cached = insight.cached(entry, found, load)
+            cached = recall.cached(entry, found, load)
             new = tokens - cached
             own_s = load.k0 + new * (load.k1 + load.k2 * (cached + 0.5 * new))
             prefill_s = own_s + load.chunk_drag_s * new
@@ -112,7 +107,7 @@ class LeastSeconds:
                 own_s - own_s / load.pace,
                 load.drag_s + load.chunk_drag_s * new,
                 adapter_s,
-                prefill_s * insight.crowd_per_s * (wait_s + 0.5 * prefill_s),
+                prefill_s * insight.crowd.per_s * (wait_s + 0.5 * prefill_s),
                 prefill_s * insight.eviction(arrived) * load.recent,
             )
             yield Terms(seat.replica_id, sum(terms), *terms, cached)

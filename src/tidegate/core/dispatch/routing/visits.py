@@ -27,13 +27,11 @@ class Visit:
         "work_s",
     )
 
-    def __init__(
-        self, flow: FlowId, chain: Chain, prompt_tokens: float, cached: float, sent_s: float
-    ) -> None:
+    def __init__(self, flow: FlowId, chain: Chain, prompt_tokens: float, sent_s: float) -> None:
         self.flow = flow
         self.chain = chain
         self.prompt_tokens = prompt_tokens
-        self.cached = cached
+        self.cached = 0.0
         """Of these, expected to be in the replica's cache."""
         self.sent_s = sent_s
         self.work_s = 0.0
