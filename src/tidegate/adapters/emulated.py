@@ -27,7 +27,7 @@ class Emulated(Vllm):
         """With this very Python; the operator's own arguments (a cold start, faults) come last and win."""
         if spec.command is not None:
             return commands.filled(spec.command, spec, address, gpus)
-        argv = [sys.executable, "-m", "tidegate.emulator", "--model", spec.model_name]
+        argv = [sys.executable, "-P", "-m", "tidegate.emulator", "--model", spec.model_name]
         argv += ["--host", address.host, "--port", str(address.port), "--max-sequences", str(spec.slots)]
         if spec.weights:
             argv += ["--profile", spec.weights]

@@ -54,7 +54,8 @@ class LlamaCpp:
         """Our launcher around the server in the ``xllamacpp`` wheel."""
         if spec.command is not None:
             return commands.filled(spec.command, spec, address, gpus)
-        argv = [sys.executable, "-m", "tidegate.adapters.llamacpp_server"]
+        # -P: no module of the folder that Tidegate happens to run in gets in between.
+        argv = [sys.executable, "-P", "-m", "tidegate.adapters.llamacpp_server"]
         argv += ["--model-path", spec.weights, "--alias", spec.model_name]
         argv += ["--host", address.host, "--port", str(address.port)]
         argv += ["--slots", str(spec.slots), "--threads", str(spec.threads)]

@@ -42,6 +42,7 @@ class Logs:
 
     def create(self, replica_id: ReplicaId) -> int:
         """A descriptor to give the engine as its output."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._forget_oldest()
         # Appending, so that after a truncation writing goes on at the start of the file.
         return os.open(

@@ -174,9 +174,14 @@ class Replica:
             first = processes.start(argv, self._environment(), output, claim.cores)
         finally:
             os.close(output)
-        self._record = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
-        site.state.write(self._record)
+        # From here on it runs: whatever fails next, there is a group to end.
         self._group = Group(site.state.fleet_id, self.replica_id, first)
+        self._record = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
+        try:
+            site.state.write(self._record)
+        except OSError as error:
+            # The next start finds it by its mark as well; a full disk is no reason to end a good start.
+            log.warning("replica %s: its process could not be noted: %s", self.replica_id, error)
 
     def _environment(self) -> dict[str, str]:
         """Nothing of ours but what is named here: no key, no proxy, no Python path leaks into an engine."""

@@ -59,8 +59,14 @@ class StateFolder:
         """Replace the replica's file; a reader sees the old or the new one, whole."""
         path = self._path(record.replica_id)
         fresh = path.with_suffix(".new")
-        fresh.write_bytes(msgspec.json.encode(record))
-        fresh.replace(path)
+        # Somebody may have cleaned up behind our back.
+        self._records.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            fresh.write_bytes(msgspec.json.encode(record))
+            fresh.replace(path)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+            raise
 
     def remove(self, replica_id: ReplicaId) -> None:
         """The replica is gone."""
