@@ -36,6 +36,8 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport, ModelId, RouteTable
 from tidegate.dashboard.server import AdminServer
 from tidegate.gateway import Gateway, Meters
+from tidegate.gateway.names import names_of
+from tidegate.gateway.prefix_meters import PrefixMeters
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
@@ -76,16 +78,19 @@ class Service:
         )
         self._meters = Meters(lambda: self._settings.models)
         metrics = FleetMetrics(self._control, self._journal)
-        metrics_page = page_of(self._meters, metrics)
+        self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
+        metrics_page = page_of(self._meters, metrics, self._prefixes)
+        self._names = names_of(settings)
         self._gateway = Gateway(
             self._dispatch,
             settings.gateway,
-            models=lambda: [*self._settings.models, *self._settings.shifts],
+            models=lambda: list(self._names),
             manners=_manners,
             rewrite=self._rewrite,
             meters=self._meters,
             metrics_page=metrics_page,
             resumes=self._resumes,
+            names=self._names,
         )
         self._pages = Pages(self._control, self._meters)
         self._admin = AdminServer(
@@ -214,6 +219,8 @@ class Service:
     def _tick_dispatch(self) -> None:
         self._dispatch.handle(Tick())
         self._dispatch.handle(ReportDue())
+        for complaint in self._prefixes.complaints():
+            log.warning("%s", complaint)
 
     def _tick_control(self) -> None:
         self._control.handle(Tick())
@@ -238,7 +245,8 @@ class Service:
             log.warning("%s has changed; it holds from the next start of %s on", key, whose)
         self._settings = new
         self._fleets.configure(new)
-        self._gateway.configure(new.gateway)
+        self._names = names_of(new)
+        self._gateway.configure(new.gateway, self._names)
         self._dispatch.handle(_models_configured(new))
         self._control.handle(_fleet_configured(new))
         log.info("the policy file was changed: %d models are configured", len(new.models))
@@ -257,7 +265,8 @@ def _manners(engine: str) -> Manners:
 
 def _models_configured(settings: Settings) -> ModelsConfigured:
     models = {name: model.dispatch for name, model in settings.models.items()}
-    return ModelsConfigured(models, settings.queues, dict(settings.shifts))
+    index_bytes = settings.gateway.prefix_index_bytes
+    return ModelsConfigured(models, settings.queues, dict(settings.shifts), index_bytes)
 
 
 def _fleet_configured(settings: Settings) -> FleetConfigured:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.trace_options import Duration, trace_options
+from tidegate.core.settings import Routing
 
 if TYPE_CHECKING:
     from tidegate.cli.sim_policies import Wishes
 
 LAWS = "concurrency, thresholds, slo-keda, static (max_replicas at all times) or static:N"
+ROUTERS = ", ".join(routing.value for routing in Routing)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -28,7 +30,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @trace_options
 @click.option("--policy", metavar="NAME", help=f"A law by name: {LAWS}.")
 @click.option("--compare", multiple=True, metavar="OTHER", help="Another law or policy file. Repeatable.")
-@click.option("--router", metavar="NAME", help="How a replica is chosen: least_tokens or round_robin.")
+@click.option("--router", metavar="NAME", help=f"How a replica is chosen: {ROUTERS}.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a setting. Repeatable.")
 @click.option("--profile", metavar="NAME", help="Engine and GPU: MODEL-GPUxCOUNT[-PRECISION].")
 @click.option("--cold-start", "cold_start_s", type=Duration(), help="From launch to ready.")

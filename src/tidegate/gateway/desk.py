@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from zlib import crc32
 
 from tidegate.config.settings import GatewaySettings
@@ -24,14 +24,18 @@ from tidegate.gateway.errors import Refusal, invalid, refusal_answer, too_large,
 from tidegate.gateway.gate import LENGTH_FIELD, Head, read_head
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.multipart import boundary_of, read_form
+from tidegate.gateway.names import Named
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
+from tidegate.gateway.prefix_hash import BLOCK_BYTES, NOTHING, PromptHasher
 from tidegate.gateway.resume import transcript_of
 from tidegate.gateway.routes import OPEN_PAGES, Form, Relay
 from tidegate.gateway.visit import Ticket
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
+
+BLOCK_TOKENS = BLOCK_BYTES // BYTES_PER_TOKEN
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
@@ -61,11 +65,14 @@ class FrontDesk:
         self.stopping = False
         self.resumes: Callable[[ModelId], bool] = lambda _model: False
         """Whether streams of this model are to be taken up by another replica when they break off."""
+        self.names: Mapping[str, Named] = {}
+        """What stands behind the names that clients may ask for."""
         self.clients: set[ClientConnection] = set()
         self._keys = Keys(settings.keys)
         self._tickets: dict[bytes, Ticket] = {}
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
+        self._hasher = PromptHasher()
         self._porter = porter
         self._meters = meters
         self._pages = Pages(models, metrics_page, started_s=int(now_s()))
@@ -171,7 +178,14 @@ class FrontDesk:
         head, owner = ticket.head, ticket.owner
         asked = _read(head, relay, body)
         request_id, echo = self._ids(head)
-        model = ModelId(asked.model)
+        named = self.names.get(asked.model)
+        hashed = NOTHING
+        if named is None:
+            model, adapter = ModelId(asked.model), None
+        else:
+            model, adapter = named.model, named.adapter
+            if named.uses_prefixes and relay.reuses:
+                hashed = self._hasher.hashed(asked, owner.flow, model, adapter)
         call = Call(
             client,
             request_id,
@@ -193,13 +207,16 @@ class FrontDesk:
             RequestArrived(
                 request_id,
                 model,
-                len(body) // BYTES_PER_TOKEN + 1,
+                (len(body) - hashed.image_bytes) // BYTES_PER_TOKEN + 1,
                 asked.output_tokens_limit,
                 len(body),
                 self._now_s() + ticket.timeout_s,
                 owner.flow,
                 owner.priority,
-                streams=call.streams,
+                adapter,
+                call.streams,
+                hashed.chain,
+                BLOCK_TOKENS,
                 weight=owner.weight,
                 session=asked.prompt_cache_key if ticket.session is None else ticket.session,
                 again=_mark(body),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -15,6 +15,7 @@ from tidegate.core.types import ModelId
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.meters import Meters
+from tidegate.gateway.names import Named
 from tidegate.gateway.porter import Porter, Rewrite
 from tidegate.runtime.dispatching import Carrier, DispatchOwner
 
@@ -52,6 +53,7 @@ class Gateway:
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
         resumes: Callable[[ModelId], bool] | None = None,
+        names: Mapping[str, Named] | None = None,
     ) -> None:
         self.meters = Meters(models) if meters is None else meters
         self._settings = settings
@@ -62,6 +64,8 @@ class Gateway:
         )
         if resumes is not None:
             self._desk.resumes = resumes
+        if names is not None:
+            self._desk.names = names
         self.meters.open_connections = lambda: len(self._desk.clients)
         self.meters.open_requests = lambda: owner.open_requests
         self.meters.upstream_connections = lambda: len(self._porter.pool.open)
@@ -108,8 +112,10 @@ class Gateway:
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
-    def configure(self, settings: GatewaySettings) -> None:
-        """New limits and keys at once. The address is that of the start."""
+    def configure(self, settings: GatewaySettings, names: Mapping[str, Named] | None = None) -> None:
+        """New limits, keys and names at once. The address is that of the start."""
+        if names is not None:
+            self._desk.names = names
         self._settings = settings
         self._porter.settings = settings
         self._desk.configure(settings)
