@@ -12,6 +12,7 @@ from tidegate.cli.main import cli
 from tidegate.cli.metrics import FleetMetrics
 from tidegate.core import lifecycle
 from tidegate.core.dispatch import Dispatcher
+from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.effects import Record
 from tidegate.core.events import FleetConfigured
 from tidegate.core.fleet import FleetController
@@ -19,6 +20,7 @@ from tidegate.core.outcomes import MEANING, Outcome
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
+from tidegate.gateway.prefix_meters import PrefixMeters
 from tidegate.runtime.journal import FileJournal
 
 # ---- commands ----
@@ -121,7 +123,8 @@ def exported(tmp_path):
     meters = Meters(lambda: ["m"])
     meters.record(Record("r", "m", "f", Outcome.COMPLETED, "m-1", 1, 0.1, 0.2, 0.3, 4, 5))
     meters.refused(Outcome.REJECTED_INVALID, "media_type")
-    for collector in (meters, FleetMetrics(Control(), FileJournal(tmp_path, "run", 1))):
+    prefixes = PrefixMeters(lambda: {"m": PrefixStats()})
+    for collector in (meters, prefixes, FleetMetrics(Control(), FileJournal(tmp_path, "run", 1))):
         for family in collector.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             labels = {label for sample in family.samples for label in sample.labels} - {"le"}

@@ -12,7 +12,7 @@ from tidegate.core.events import ModelsConfigured, StopBegun, Tick
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import Address, ModelId, ModelRoute, ReplicaId, Route, RouteTable
-from tidegate.gateway import Gateway, Meters, server
+from tidegate.gateway import Gateway, Meters, Named, server
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.dispatching import DispatchOwner
 
@@ -272,7 +272,7 @@ class World:
         self.owner = DispatchOwner(
             Dispatcher(), WallClock(), self, on_report=self.reports.append, on_record=self._record
         )
-        self.names = {MODEL: ModelId(MODEL), "m-adapter": ModelId(MODEL)}
+        self.names = {MODEL: Named(ModelId(MODEL)), "m-adapter": Named(ModelId(MODEL), "adapter")}
         self.settings = replace(settings or GatewaySettings(), port=0)
         self.gateway = Gateway(
             self.owner,

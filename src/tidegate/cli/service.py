@@ -36,7 +36,9 @@ from tidegate.core.events import FleetConfigured, ModelsConfigured, ReportDue, S
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport, ModelId, Route, RouteTable
 from tidegate.dashboard.server import AdminServer
-from tidegate.gateway import Gateway, Meters, names_of
+from tidegate.gateway import Gateway, Meters
+from tidegate.gateway.names import names_in
+from tidegate.gateway.prefix_meters import PrefixMeters
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
@@ -59,7 +61,7 @@ class Service:
     ) -> None:
         """``policy`` is watched for changes; ``overrides`` of its ``gateway`` keys outlive a reload."""
         self._settings = settings
-        self._names = _names(settings)
+        self._names = names_in(settings)
         self._policy = policy
         self._overrides = dict(overrides or {})
         self._policy_stamp = _stamp(policy)
@@ -78,7 +80,8 @@ class Service:
         )
         self._meters = Meters(lambda: self._settings.models)
         metrics = FleetMetrics(self._control, self._journal)
-        metrics_page = page_of(self._meters, metrics)
+        self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
+        metrics_page = page_of(self._meters, metrics, self._prefixes)
         self._gateway = Gateway(
             self._dispatch,
             settings.gateway,
@@ -218,6 +221,8 @@ class Service:
     def _tick_dispatch(self) -> None:
         self._dispatch.handle(Tick())
         self._dispatch.handle(ReportDue())
+        for complaint in self._prefixes.complaints():
+            log.warning("%s", complaint)
 
     def _tick_control(self) -> None:
         self._control.handle(Tick())
@@ -249,7 +254,7 @@ class Service:
         for key in differences(self._settings, new):
             log.warning("%s has changed; it holds from the next start of Tidegate on", key)
         self._settings = new
-        self._names = _names(new)
+        self._names = names_in(new)
         self._fleets.configure(new)
         self._gateway.configure(new.gateway)
         self._dispatch.handle(_models_configured(new))
@@ -268,15 +273,10 @@ def _manners(engine: str) -> Manners:
     return ADAPTERS[engine].manners
 
 
-def _names(settings: Settings) -> dict[str, ModelId]:
-    """Every name that clients may use: models, their adapters, and names behind which several models stand."""
-    names = names_of({name: model.spec for name, model in settings.models.items()})
-    return names | {str(name): name for name in settings.shifts}
-
-
 def _models_configured(settings: Settings) -> ModelsConfigured:
     models = {name: model.dispatch for name, model in settings.models.items()}
-    return ModelsConfigured(models, settings.queues, dict(settings.shifts))
+    index_bytes = settings.gateway.prefix_index_bytes
+    return ModelsConfigured(models, settings.queues, dict(settings.shifts), index_bytes)
 
 
 def _fleet_configured(settings: Settings) -> FleetConfigured:

@@ -16,7 +16,7 @@ import yaml
 
 from tidegate.config import Settings, parse
 from tidegate.config.schema import SECTIONS, keys_of
-from tidegate.core.settings import FleetModel, ScalingPolicy, SloKeda
+from tidegate.core.settings import DispatchConfig, FleetModel, Routing, ScalingPolicy, SloKeda
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import PROFILES, Profile
 from tidegate.engine.coldstart import ColdStart
@@ -104,10 +104,11 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
         cold_s = wishes.cold_start_s
         if cold_s is None:
             cold_s = DEFAULT_COLD_START_S if fleet.expected_start_s is None else fleet.expected_start_s
+        limits = limits_for(profile, fleet.slots, trace)
         setups[model] = ModelSetup(
-            dispatch=found.dispatch,
+            dispatch=_routed(found.dispatch, wishes.router, limits),
             fleet=fleet,
-            limits=limits_for(profile, fleet.slots, trace),
+            limits=limits,
             law=profile.law,
             cold_start=ColdStart(engine_start_s=cold_s),
         )
@@ -146,12 +147,11 @@ def _settings(file: Path | None, wishes: Wishes, trace: Trace) -> Settings:
     else:
         source = str(file)
         text = file.read_text(encoding="utf-8")
-        if not wishes.sets and wishes.router is None:
+        if not wishes.sets:
             return parse(text, source, base=file.absolute().parent)
         parse(text, source, base=file.absolute().parent)  # its own mistakes are told with its own lines
         document = yaml.safe_load(text)
-    sets = [*wishes.sets, *([f"routing={wishes.router}"] if wishes.router else [])]
-    for change in sets:
+    for change in wishes.sets:
         _set(document, change)
     base = file.absolute().parent if file else Path.cwd()
     return parse(yaml.safe_dump(document, sort_keys=False), f"{source} with --set", base=base)
@@ -207,6 +207,17 @@ def _put(mapping: dict[str, Any], path: tuple[str, ...], value: object) -> None:
 
 
 # ---- laws and engines ----
+
+
+def _routed(dispatch: DispatchConfig, router: str | None, limits: Limits) -> DispatchConfig:
+    """With the router that was asked for, ours or another system's; words may be joined either way."""
+    if router is None:
+        return dispatch
+    for routing in Routing:
+        if router.replace("-", "_") == routing.value.replace("-", "_"):
+            return replace(dispatch, routing=routing, kv_tokens=limits.kv_blocks * limits.block_tokens)
+    known = ", ".join(routing.value for routing in Routing)
+    raise click.UsageError(f"--router {router}: it must be one of {known}")
 
 
 def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:

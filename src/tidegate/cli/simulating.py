@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 ROUTERS = ", ".join(routing.value for routing in Routing)
 LAWS = "concurrency, thresholds, slo-keda, static (max_replicas at all times) or static:N"
+ROUTERS = ", ".join(routing.value for routing in Routing)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 

@@ -100,6 +100,7 @@ def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
             Routing(model.routing),
             queue,
             model.max_retries,
+            adapter_slots=model.adapter_slots,
             resume=model.resume,
             prefill_ahead_s=model.prefill_ahead_s,
             reserve_share=model.reserve_share,

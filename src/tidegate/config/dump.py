@@ -62,6 +62,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
         "routing": model.dispatch.routing.value,
+        "adapter_slots": model.dispatch.adapter_slots,
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
         "silent_after_s": model.silent_after_s,

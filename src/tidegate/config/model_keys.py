@@ -200,6 +200,11 @@ class ModelKeys(Strict):
     routing: Annotated[str, _ROUTING] = Field(
         default=_DISPATCH.routing.value, description="How a replica is chosen among those with a free slot"
     )
+    adapter_slots: Annotated[int, kinds.whole(1, 10_000)] = Field(
+        default=_DISPATCH.adapter_slots,
+        alias="lora_slots",
+        description="LoRA adapters that one replica has on its GPU at once; vLLM's `--max-loras`",
+    )
     max_retries: Annotated[int, kinds.whole(0, 10)] = Field(
         default=_DISPATCH.max_retries,
         description="Further attempts on another replica after a failure before the first byte",

@@ -9,6 +9,7 @@ from pathlib import Path
 from tidegate.adapters.base import EngineSpec
 from tidegate.core.settings import (
     ALL_QUEUES,
+    PREFIX_INDEX_BYTES,
     DispatchConfig,
     FleetLimits,
     FleetModel,
@@ -59,6 +60,8 @@ class GatewaySettings:
     slow_reader_timeout_s: float = 30.0
     stop_deadline_s: float = 30.0
     """After SIGTERM, how long what is in flight may go on."""
+    prefix_index_bytes: int = PREFIX_INDEX_BYTES
+    """For what is remembered of prompts' beginnings, all models together."""
 
 
 @dataclass(frozen=True, slots=True)

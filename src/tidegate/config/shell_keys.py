@@ -163,6 +163,11 @@ class Gateway(Section):
         alias="connect_timeout",
         description="Connecting to an engine",
     )
+    prefix_index_bytes: Annotated[int, kinds.size("1MiB", "64GiB")] = Field(
+        default=_GATEWAY.prefix_index_bytes,
+        alias="prefix_index_size",
+        description="Memory for what prompts begin with, all models together; oldest out first, tenants alike",
+    )
     slow_reader_bytes: Annotated[int, kinds.size("1KiB", "1GiB")] = Field(
         default=_GATEWAY.slow_reader_bytes,
         alias="slow_reader_size",

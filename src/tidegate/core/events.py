@@ -11,6 +11,7 @@ from enum import Enum
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import (
     ALL_QUEUES,
+    PREFIX_INDEX_BYTES,
     DispatchConfig,
     FleetLimits,
     FleetModel,
@@ -151,6 +152,8 @@ class ModelsConfigured:
     """Bounds of all queues together."""
     shifts: dict[ModelId, TrafficShift] = field(default_factory=dict)
     """Names behind which several of these models stand."""
+    prefix_index_bytes: int = PREFIX_INDEX_BYTES
+    """For what is remembered of prompts' beginnings, all models together."""
 
 
 @value

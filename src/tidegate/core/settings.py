@@ -68,7 +68,7 @@ ALL_QUEUES = QueueLimits(max_requests=20_000, max_tokens=80_000_000, max_bytes=1
 class DispatchConfig:
     """What the Dispatcher needs to know about one model."""
 
-    routing: Routing = Routing.LEAST_TOKENS
+    routing: Routing = Routing.LEAST_SECONDS
     queue: QueueLimits = QueueLimits()
     max_retries: int = 2
     """Further attempts on another replica after a failure before the first byte."""
@@ -89,6 +89,9 @@ class DispatchConfig:
     """A stream that breaks off goes on at another replica, from the tokens already passed on."""
     adapter_slots: int = 8
     """LoRA adapters that one replica has on its GPU at once (vLLM: ``--max-loras``)."""
+    kv_tokens: int = 450_000
+    """Tokens that fit into one replica's memory, for the laws of other systems that want to be told. Ours learns it.
+    The default: eight billion parameters in 16 bits on a GPU with 80 GB."""
 
 
 @dataclass(frozen=True, slots=True)

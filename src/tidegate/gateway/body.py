@@ -29,8 +29,15 @@ class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
 
+ABSENT = msgspec.Raw(b"")
+"""A field that the request does not have."""
+
+
 class Asked(msgspec.Struct):
-    """What a request asks for, as far as the gateway must know it."""
+    """What a request asks for, as far as the gateway must know it.
+
+    The fields of the prompt stay the bytes that they came as: they are hashed, not read.
+    """
 
     model: Annotated[str, Meta(min_length=1, max_length=256)]
     stream: bool | None = None
@@ -45,6 +52,17 @@ class Asked(msgspec.Struct):
     n_discard: Count | None = None
     prompt_cache_key: str | None = None
     top_logprobs: Annotated[int, Meta(ge=0, le=1_000)] | None = None
+    messages: msgspec.Raw = ABSENT
+    input: msgspec.Raw = ABSENT
+    prompt: msgspec.Raw = ABSENT
+    instructions: msgspec.Raw = ABSENT
+    tools: msgspec.Raw = ABSENT
+    functions: msgspec.Raw = ABSENT
+    documents: msgspec.Raw = ABSENT
+    cache_salt: msgspec.Raw = ABSENT
+    chat_template: msgspec.Raw = ABSENT
+    chat_template_kwargs: msgspec.Raw = ABSENT
+    reasoning_effort: msgspec.Raw = ABSENT
 
     @property
     def output_tokens_limit(self) -> int | None:

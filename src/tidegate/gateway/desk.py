@@ -25,14 +25,18 @@ from tidegate.gateway.gate import BODILESS, Head, read_head
 from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
 from tidegate.gateway.intake import Budget
 from tidegate.gateway.meters import Meters
+from tidegate.gateway.names import Named
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
+from tidegate.gateway.prefix_hash import BLOCK_BYTES, NOTHING, PromptHasher
 from tidegate.gateway.resume import transcript_of
 from tidegate.gateway.routes import OPEN_PAGES, Relay
 from tidegate.gateway.visit import Verdict
 
 BYTES_PER_TOKEN = 4
 """English text in JSON, roughly; the engine's own count replaces the estimate when it comes."""
+
+BLOCK_TOKENS = BLOCK_BYTES // BYTES_PER_TOKEN
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 SESSION_BYTES_MAX = 256
@@ -53,7 +57,7 @@ class FrontDesk:
         settings: GatewaySettings,
         porter: Porter,
         meters: Meters,
-        names: Callable[[], Mapping[str, ModelId]],
+        names: Callable[[], Mapping[str, Named]],
         metrics_page: Callable[[], bytes],
         now_s: Callable[[], float],
     ) -> None:
@@ -69,6 +73,7 @@ class FrontDesk:
         """Good heads, without the digits of their length: a client repeats its head with every request,
         and the same bytes get the same judgement, at a fifth of the cost."""
         self._names = names
+        self._hasher = PromptHasher()
         self._porter = porter
         self._meters = meters
         self._pages = Pages(names, metrics_page, started_s=int(now_s()))
@@ -188,8 +193,15 @@ class FrontDesk:
         head, owner = verdict.head, verdict.owner
         asked = media.read(head, relay, body)
         request_id, echo = self._ids(head)
-        # A name that nobody knows is for the dispatcher to refuse, which counts it.
-        model = self._names().get(asked.model) or ModelId(asked.model)
+        named = self._names().get(asked.model)
+        hashed = NOTHING
+        if named is None:
+            # A name that nobody knows is for the dispatcher to refuse, which counts it.
+            model, adapter = ModelId(asked.model), None
+        else:
+            model, adapter = named.model, named.adapter
+            if named.uses_prefixes and relay.reuses:
+                hashed = self._hasher.hashed(asked, owner.flow, model, adapter)
         call = Call(
             client,
             request_id,
@@ -211,13 +223,16 @@ class FrontDesk:
             RequestArrived(
                 request_id,
                 model,
-                len(body) // BYTES_PER_TOKEN + 1,
+                (len(body) - hashed.image_bytes) // BYTES_PER_TOKEN + 1,
                 asked.output_tokens_limit,
                 len(body),
                 self._now_s() + verdict.timeout_s,
                 owner.flow,
                 owner.priority,
-                streams=call.streams,
+                adapter,
+                call.streams,
+                hashed.chain,
+                BLOCK_TOKENS,
                 weight=owner.weight,
                 session=asked.prompt_cache_key if verdict.session is None else verdict.session,
                 again=_mark(body),

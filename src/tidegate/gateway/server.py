@@ -15,6 +15,7 @@ from tidegate.core.types import ModelId, Route
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.meters import Meters
+from tidegate.gateway.names import Named
 from tidegate.gateway.porter import Porter, Rewrite
 from tidegate.runtime.dispatching import Carrier, DispatchOwner
 
@@ -38,7 +39,7 @@ def _unchanged(_route: Route, body: bytes) -> bytes:
 class Gateway:
     """Accepts clients' requests and streams engines' answers, as the dispatcher decides.
 
-    ``names`` gives the names that clients may ask for and the model that each leads to (``names_of``).
+    ``names`` gives the names that clients may ask for and what each stands for (``names_of``).
     ``meters.record`` is to be called with every ``Record``; the gateway sees no records itself.
     """
 
@@ -47,14 +48,16 @@ class Gateway:
         owner: DispatchOwner,
         settings: GatewaySettings,
         *,
-        names: Callable[[], Mapping[str, ModelId]],
+        names: Callable[[], Mapping[str, Named]],
         manners: Callable[[str], Manners],
         rewrite: Rewrite = _unchanged,
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
         resumes: Callable[[ModelId], bool] | None = None,
     ) -> None:
-        self.meters = Meters(lambda: set(names().values())) if meters is None else meters
+        self.meters = (
+            Meters(lambda: {named.model for named in names().values()}) if meters is None else meters
+        )
         self._settings = settings
         self._owner = owner
         self._porter = Porter(owner, settings, manners, rewrite, self.meters)

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
+from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
 from tidegate.core.events import Failure, RouteTableChanged, UpstreamFailed
-from tidegate.core.types import DemandReport, ReplicaId, Route, RouteTable
+from tidegate.core.types import DemandReport, ModelId, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
 
@@ -75,6 +76,10 @@ class DispatchOwner:
     def open_requests(self) -> int:
         """Accepted and not ended."""
         return self._dispatcher.open_requests
+
+    def prefix_stats(self) -> dict[ModelId, PrefixStats]:
+        """How well prompts' beginnings are foreseen, by model."""
+        return self._dispatcher.prefix_stats()
 
     @property
     def routes(self) -> dict[ReplicaId, Route]:

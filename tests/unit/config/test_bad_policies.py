@@ -153,8 +153,7 @@ KINDS = {
     "an unknown routing": (
         "models: {m: {engine: vllm, weights: a/b, routing: least_token}}",
         (
-            "line 1: models.m.routing is least_token; it must be one of least_seconds, least_tokens, "
-            "round_robin; "
+            "line 1: models.m.routing is least_token; it must be one of least_seconds, least_tokens, round_robin; "
             "did you mean least_tokens?"
         ),
     ),

@@ -20,6 +20,8 @@ from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.prefix import PrefixStats
+from tidegate.core.dispatch.routing.cost import Terms
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift
@@ -39,8 +41,7 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import PREFIX_INDEX_BYTES
-from tidegate.core.types import Dice, ModelId
+from tidegate.core.types import Dice, ModelId, RequestId
 
 DispatchEvent = (
     Tick
@@ -60,15 +61,9 @@ DispatchEvent = (
 class Dispatcher:
     """Decides about requests. ``on`` is its whole interface."""
 
-    def __init__(
-        self,
-        gateway: str = "gateway",
-        *,
-        dice: Dice | None = None,
-        prefix_index_bytes: int = PREFIX_INDEX_BYTES,
-    ) -> None:
+    def __init__(self, gateway: str = "gateway", *, dice: Dice | None = None) -> None:
         """``dice`` are for those of the other systems' routers that leave something to chance."""
-        floor = self._floor = Floor(gateway, Shared(dice, prefix_index_bytes))
+        floor = self._floor = Floor(gateway, Shared(dice))
         self._arrivals = Arrivals()
         self._attempts = Attempts(floor, self._arrivals)
         self._hedging = Hedging(floor, self._arrivals)
@@ -101,6 +96,17 @@ class Dispatcher:
     def open_requests(self) -> int:
         """Accepted and not ended."""
         return len(self._floor.ledger)
+
+    def prefix_stats(self) -> dict[ModelId, PrefixStats]:
+        """How well prompts' beginnings are foreseen, by model; without those whose routing has no use for it."""
+        found = {model: line.prefix_stats() for model, line in self._floor.lines.items()}
+        return {model: stats for model, stats in found.items() if stats is not None}
+
+    def explain(self, request_id: RequestId, now_s: float) -> list[Terms]:
+        """What each replica with room would cost an open request now, in the router's terms."""
+        entry = self._floor.ledger.find(request_id)
+        line = None if entry is None else self._floor.lines.get(entry.model)
+        return [] if entry is None or line is None else line.explain(entry, now_s)
 
     # ---- a request comes in ----
 
@@ -257,6 +263,7 @@ class Dispatcher:
     def _configured(self, event: ModelsConfigured, now_s: float) -> list[DispatchEffect]:
         floor = self._floor
         floor.queues = event.queues
+        floor.shared.index.bound(event.prefix_index_bytes)
         known, floor.shifts = floor.shifts, {}
         for name, shift in event.shifts.items():
             floor.shifts[name] = known.get(name) or Shift(shift)

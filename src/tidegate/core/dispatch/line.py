@@ -175,7 +175,7 @@ class Line:
 
     def _choose_router(self, config: DispatchConfig) -> None:
         """A fresh router; one that learns begins anew, with what its kind of replica is known for."""
-        self._picker: Picker = router_for(config, self._shared)
+        self._picker: Picker = router_for(self.model, config, self._shared)
         self.watcher: Watcher | None = self._picker if isinstance(self._picker, Watcher) else None
         if self.watcher is not None:
             self.watcher.seats_are(self.seats, 0.0)

@@ -9,8 +9,8 @@ Every use touches the whole chain, its first block last. So in the order of use 
 blocks behind it, and what is dropped, oldest first, are always ends of chains. A replica that does not use a block
 while others do loses its bit within two spans: its own last use would be long ago, and its cache has forgotten it.
 
-Each tenant has a shelf of its own. When the bytes are used up, the fullest shelf gives up its oldest entries, so
-one tenant's flood never costs another what is below its equal share.
+Each tenant has shelves of its own, one for each model. When the bytes are used up, the tenant that has most gives up
+its oldest entries, so one tenant's flood never costs another what is below its equal share.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from tidegate.core.types import FlowId
+from tidegate.core.types import FlowId, ModelId
 
 ENTRY_BYTES = 224
 """One hash, measured on CPython 3.11: key 32, value up to 68, its places in an OrderedDict about 105."""
 SHELF_BYTES = 1_000
 """An empty shelf."""
 LEVELS = 256
-"""Shelves are compared to within this part of the whole."""
+"""Tenants are compared to within this part of the whole."""
 DROP_AT_ONCE = 32
 """Entries dropped when room is needed: some ten microseconds."""
 
@@ -68,6 +68,21 @@ class PrefixStats:
     """Set while what is expected does not come true."""
 
 
+class Tenant:
+    """One tenant's shelves."""
+
+    __slots__ = ("entries", "level", "shelves")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.level = 0
+        self.shelves: dict[ModelId, Shelf] = {}
+
+    def oldest(self) -> Shelf:
+        """The shelf whose first entry was used longest ago."""
+        return min(self.shelves.values(), key=lambda shelf: next(iter(shelf.values())) & STAMP_MASK)
+
+
 class PrefixIndex:
     """The index of one gateway: all models and tenants, one bound."""
 
@@ -75,9 +90,9 @@ class PrefixIndex:
         self.limit_bytes = limit_bytes
         self.entries = 0
         self.dropped_total = 0
-        self._shelves: dict[FlowId, Shelf] = {}
+        self._tenants: dict[FlowId, Tenant] = {}
+        self._shelves = 0
         self._levels: list[dict[FlowId, None]] = [{} for _ in range(LEVELS + 1)]
-        self._level_of: dict[FlowId, int] = {}
         self._highest = 0
 
     def __repr__(self) -> str:
@@ -86,11 +101,25 @@ class PrefixIndex:
     @property
     def bytes(self) -> int:
         """What it takes in memory, by its own account; never above its limit."""
-        return self.entries * ENTRY_BYTES + len(self._shelves) * SHELF_BYTES
+        return self.entries * ENTRY_BYTES + self._shelves * SHELF_BYTES
 
-    def walk(self, flow: FlowId, chain: Chain, replicas: int) -> Found:
+    def bound(self, limit_bytes: int) -> None:
+        """Another limit, from now on."""
+        if limit_bytes == self.limit_bytes:
+            return
+        self.limit_bytes = limit_bytes
+        for flow, tenant in self._tenants.items():
+            self._place(flow, tenant)
+        self._make_room()
+
+    def entries_of(self, flow: FlowId) -> int:
+        """How much of it is one tenant's."""
+        tenant = self._tenants.get(flow)
+        return 0 if tenant is None else tenant.entries
+
+    def walk(self, flow: FlowId, model: ModelId, chain: Chain, replicas: int) -> Found:
         """How much of the chain each of these replicas (bits) has used. Those without any are left out."""
-        shelf = self._shelves.get(flow)
+        shelf = self._shelf(flow, model)
         if shelf is None:
             return []
         found: Found = []
@@ -113,15 +142,15 @@ class PrefixIndex:
             found.append((depth, running))
         return found
 
-    def stamp(self, flow: FlowId, block: int) -> int:
+    def stamp(self, flow: FlowId, model: ModelId, block: int) -> int:
         """When this block was last used; -1 when it is not in the index."""
-        shelf = self._shelves.get(flow)
+        shelf = self._shelf(flow, model)
         value = None if shelf is None else shelf.get(block)
         return -1 if value is None else value & STAMP_MASK
 
-    def last_use(self, flow: FlowId, block: int, replica: int) -> int:
+    def last_use(self, flow: FlowId, model: ModelId, block: int, replica: int) -> int:
         """When this replica (its bit) last used the block, to within a span; -1 when it is not known to have."""
-        shelf = self._shelves.get(flow)
+        shelf = self._shelf(flow, model)
         value = 0 if shelf is None else shelf.get(block, 0)
         bits = value >> STAMP_BITS
         if bits & replica:
@@ -130,30 +159,36 @@ class PrefixIndex:
             return ((value & STAMP_MASK) >> SPAN_BITS << SPAN_BITS) - 1
         return -1
 
-    def depth_since(self, flow: FlowId, chain: Chain, depth: int, horizon: int) -> int:
+    def depth_since(self, flow: FlowId, model: ModelId, chain: Chain, depth: int, horizon: int) -> int:
         """How many of the first ``depth`` blocks were used at ``horizon`` or later: use falls along a chain."""
-        if not depth or self.stamp(flow, chain[depth - 1]) >= horizon:
+        if not depth or self.stamp(flow, model, chain[depth - 1]) >= horizon:
             return depth
         low, high = 0, depth - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if self.stamp(flow, chain[middle - 1]) >= horizon:
+            if self.stamp(flow, model, chain[middle - 1]) >= horizon:
                 low = middle
             else:
                 high = middle - 1
         return low
 
     def use(
-        self, flow: FlowId, chain: Chain, replica: int, stamp: int, births: list[tuple[int, int]]
+        self,
+        flow: FlowId,
+        model: ModelId,
+        chain: Chain,
+        replica: int,
+        stamp: int,
+        births: list[tuple[int, int]],
     ) -> None:
         """A replica (its bit) uses these blocks now.
 
         ``births`` are the moments at which the replicas (their bits) began, the latest first: what was used before was
         used by a former owner of the bit.
         """
-        shelf = self._shelves.get(flow)
+        shelf = self._shelf(flow, model)
         if shelf is None:
-            shelf = self._open(flow)
+            shelf = self._open(flow, model)
         latest = births[0][0] if births else 0
         span, value, before = stamp >> SPAN_BITS, replica << STAMP_BITS | stamp, len(shelf)
         for block in reversed(chain):
@@ -174,13 +209,15 @@ class PrefixIndex:
         added = len(shelf) - before
         if added:
             self.entries += added
-            self._place(flow, len(shelf))
+            tenant = self._tenants[flow]
+            tenant.entries += added
+            self._place(flow, tenant)
             if self.bytes > self.limit_bytes:
                 self._make_room()
 
-    def forget(self, flow: FlowId, chain: Chain, replica: int) -> None:
+    def forget(self, flow: FlowId, model: ModelId, chain: Chain, replica: int) -> None:
         """A replica (its bit) does not have these blocks after all."""
-        shelf = self._shelves.get(flow)
+        shelf = self._shelf(flow, model)
         if shelf is None:
             return
         both = (replica | replica << REPLICAS_MAX) << STAMP_BITS
@@ -191,38 +228,52 @@ class PrefixIndex:
 
     # ---- room ----
 
-    def _open(self, flow: FlowId) -> Shelf:
-        shelf = self._shelves[flow] = Shelf()
-        self._level_of[flow] = 0
-        self._levels[0][flow] = None
+    def _shelf(self, flow: FlowId, model: ModelId) -> Shelf | None:
+        tenant = self._tenants.get(flow)
+        return None if tenant is None else tenant.shelves.get(model)
+
+    def _open(self, flow: FlowId, model: ModelId) -> Shelf:
+        tenant = self._tenants.get(flow)
+        if tenant is None:
+            tenant = self._tenants[flow] = Tenant()
+            self._levels[0][flow] = None
+        shelf = tenant.shelves[model] = Shelf()
+        self._shelves += 1
         return shelf
 
-    def _place(self, flow: FlowId, entries: int) -> None:
-        """Keep the shelf on the level of its size."""
-        level = min(LEVELS, entries * ENTRY_BYTES * LEVELS // max(1, self.limit_bytes))
-        before = self._level_of[flow]
-        if level == before:
+    def _place(self, flow: FlowId, tenant: Tenant) -> None:
+        """Keep the tenant on the level of its size."""
+        level = min(LEVELS, tenant.entries * ENTRY_BYTES * LEVELS // max(1, self.limit_bytes))
+        if level == tenant.level:
             return
-        del self._levels[before][flow]
+        del self._levels[tenant.level][flow]
         self._levels[level][flow] = None
-        self._level_of[flow] = level
+        tenant.level = level
         self._highest = max(self._highest, level)
 
     def _make_room(self) -> None:
-        while self.bytes > self.limit_bytes and self._shelves:
+        while self.bytes > self.limit_bytes and self._tenants:
             while self._highest and not self._levels[self._highest]:
                 self._highest -= 1
             flow = next(iter(self._levels[self._highest]))
-            shelf = self._shelves[flow]
+            tenant = self._tenants[flow]
+            shelf = tenant.oldest()
             drop = min(DROP_AT_ONCE, len(shelf))
             for _ in range(drop):
                 shelf.popitem(last=False)
             self.entries -= drop
             self.dropped_total += drop
-            self._place(flow, len(shelf))
+            tenant.entries -= drop
+            self._place(flow, tenant)
             if not shelf:
-                del self._levels[self._level_of.pop(flow)][flow]
-                del self._shelves[flow]
+                self._close(flow, tenant, shelf)
+
+    def _close(self, flow: FlowId, tenant: Tenant, shelf: Shelf) -> None:
+        tenant.shelves = {model: kept for model, kept in tenant.shelves.items() if kept is not shelf}
+        self._shelves -= 1
+        if not tenant.shelves:
+            del self._levels[tenant.level][flow]
+            del self._tenants[flow]
 
 
 def _still_true(replicas: int, used: int, births: list[tuple[int, int]]) -> int:

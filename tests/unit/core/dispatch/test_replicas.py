@@ -14,6 +14,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.lifecycle import State
 from tidegate.core.outcomes import Outcome
+from tidegate.core.settings import Routing
 from unit.core.dispatch.dispatch_world import World, outcomes, rejected, sent
 
 
@@ -136,7 +137,7 @@ def test_a_clients_own_errors_never_count_against_a_replica():
 
 
 def test_after_its_rest_a_sick_replica_gets_a_probe_and_not_the_flood():
-    world = World()
+    world = World(routing=Routing.LEAST_TOKENS)
     world.table(0, ("m-1", 16), ("m-2", 16))
     for n in range(3):
         world.ask(f"r{n}", 0.0)
@@ -202,7 +203,7 @@ def test_a_stream_cut_in_its_middle_is_no_sign_that_the_replica_is_down():
 
 
 def test_an_engine_that_is_busy_gets_no_more_than_it_works_on_and_then_more_again():
-    world = World()
+    world = World(routing=Routing.LEAST_TOKENS)
     world.table(0, ("m-1", 30), ("m-2", 30))
     for n in range(12):
         world.ask(f"r{n}", 0.0)  # six each

@@ -25,7 +25,7 @@ from tidegate.core.dispatch.prefix import Found, PrefixIndex
 from tidegate.core.dispatch.routing.insight import Insight
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import UpstreamEnded
-from tidegate.core.types import ReplicaId
+from tidegate.core.types import ModelId, ReplicaId
 
 REFRESH_S = 1.0
 """How often what was learned is taken over."""
@@ -49,8 +49,10 @@ class Terms(NamedTuple):
 class LeastSeconds:
     """The router of one model: it chooses, and learns from what becomes of its choices."""
 
-    def __init__(self, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int) -> None:
-        self.insight = Insight(capacities, index, adapter_slots)
+    def __init__(
+        self, model: ModelId, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int
+    ) -> None:
+        self.insight = Insight(model, capacities, index, adapter_slots)
         self._refresh_s = 0.0
 
     def __repr__(self) -> str:

@@ -19,7 +19,7 @@ from tidegate.core.dispatch.routing.residency import Residency
 from tidegate.core.dispatch.routing.visits import Visit
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import RequestArrived, UpstreamEnded
-from tidegate.core.types import ReplicaId
+from tidegate.core.types import ModelId, ReplicaId
 
 LATE_S = 0.5
 LATE_RATIO = 2.0
@@ -31,9 +31,11 @@ LAW_KNOWN_AFTER = 50
 class Insight:
     """One model's replicas as the router sees them."""
 
-    def __init__(self, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int) -> None:
+    def __init__(
+        self, model: ModelId, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int
+    ) -> None:
         self.loads: dict[ReplicaId, Load] = {}
-        self.recall = Recall(index)
+        self.recall = Recall(index, model)
         self.adapters = Residency(adapter_slots)
         self.crowd = Crowd()
         self._wear = Wear()

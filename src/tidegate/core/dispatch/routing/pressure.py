@@ -77,9 +77,12 @@ class Wear:
             for other in loads:
                 other.recent *= factor
             self._total *= factor
-        self.share = len(loads) / self._total
+        self._divide(len(loads))
 
     def refresh(self, loads: Collection[Load]) -> None:
         """Replicas may have come and gone."""
         self._total = sum(load.recent for load in loads)
-        self.share = len(loads) / self._total if self._total > 0.0 else 0.0
+        self._divide(len(loads))
+
+    def _divide(self, replicas: int) -> None:
+        self.share = replicas / self._total if self._total > 0.0 else 0.0

@@ -12,6 +12,7 @@ from tidegate.core.dispatch.routing.hits import Hits
 from tidegate.core.dispatch.routing.load import Load
 from tidegate.core.dispatch.routing.visits import Visit
 from tidegate.core.events import RequestArrived
+from tidegate.core.types import ModelId
 
 CERTAIN = 0.95
 BLOCKS_APART = 1.5
@@ -21,7 +22,8 @@ BLOCKS_APART = 1.5
 class Recall:
     """Of one model's replicas."""
 
-    def __init__(self, index: PrefixIndex) -> None:
+    def __init__(self, index: PrefixIndex, model: ModelId) -> None:
+        self._model = model
         self.bits = 0
         """Of all replicas there are."""
         self.hits = Hits()
@@ -52,13 +54,15 @@ class Recall:
     def walk(self, entry: Entry) -> Found:
         """How far each replica knows the entry's chain; remembered until the next."""
         arrived = entry.arrived
-        found = self._index.walk(arrived.flow, arrived.prefix, self.bits)
+        found = self._index.walk(arrived.flow, self._model, arrived.prefix, self.bits)
         self._looked_up = (entry, found)
         return found
 
     def longest(self, arrived: RequestArrived) -> float:
         """Tokens of the prompt that some replica knows."""
-        found = self._index.walk(arrived.flow, arrived.prefix, self.bits) if arrived.prefix else []
+        found = (
+            self._index.walk(arrived.flow, self._model, arrived.prefix, self.bits) if arrived.prefix else []
+        )
         return self.token_scale * found[-1][0] * arrived.block_tokens if found else 0.0
 
     def cached(self, entry: Entry, found: Found, load: Load) -> float:
@@ -87,19 +91,19 @@ class Recall:
         if depth:
             last = arrived.prefix[depth - 1]
             visit.cached = self.cached(entry, found, load)
-            visit.last_use = self._index.last_use(arrived.flow, last, load.bit)
+            visit.last_use = self._index.last_use(arrived.flow, self._model, last, load.bit)
             visit.since = load.cache.since(visit.last_use) + load.waiting_tokens
             visit.was_in_use = last in load.in_use
             visit.first = self._tail(entry, depth, load)[1]
-        self._index.use(arrived.flow, arrived.prefix, load.bit, stamp_of(now_s), self.births)
+        self._index.use(arrived.flow, self._model, arrived.prefix, load.bit, stamp_of(now_s), self.births)
 
     def let_go(self, load: Load, visit: Visit, now_s: float) -> None:
         """Until now the visit's blocks were in use; engines count their age from here."""
-        self._index.use(visit.flow, visit.chain, load.bit, stamp_of(now_s), self.births)
+        self._index.use(visit.flow, self._model, visit.chain, load.bit, stamp_of(now_s), self.births)
 
     def forget(self, load: Load, visit: Visit) -> None:
         """The visit's prompt was never computed there, as far as anybody knows."""
-        self._index.forget(visit.flow, visit.chain[visit.depth :], load.bit)
+        self._index.forget(visit.flow, self._model, visit.chain[visit.depth :], load.bit)
 
     def compare(self, entry: Entry, load: Load, visit: Visit, prompt: float, cached: float) -> None:
         """The engine says how much it had."""
@@ -121,10 +125,11 @@ class Recall:
         last = chain[depth - 1]
         if last in load.in_use:
             return 1.0, 0
-        chance = load.cache.chance(self._index.last_use(flow, last, load.bit), load.waiting_tokens)
+        index, model = self._index, self._model
+        chance = load.cache.chance(index.last_use(flow, model, last, load.bit), load.waiting_tokens)
         if chance >= CERTAIN:
             return chance, 0
-        return chance, self._index.depth_since(flow, chain, depth, self._index.stamp(flow, last) + 1)
+        return chance, index.depth_since(flow, model, chain, depth, index.stamp(flow, model, last) + 1)
 
 
 def _depth(found: Found, load: Load) -> int:

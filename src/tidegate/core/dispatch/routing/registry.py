@@ -8,22 +8,22 @@ from tidegate.core.dispatch.routing.cost import LeastSeconds
 from tidegate.core.dispatch.routing.pick import LeastTokens, Picker, RoundRobin
 from tidegate.core.dispatch.routing.rivals import rival
 from tidegate.core.settings import PREFIX_INDEX_BYTES, DispatchConfig, Routing
-from tidegate.core.types import Dice
+from tidegate.core.types import Dice, ModelId
 
 
 class Shared:
     """One capacity model for each kind of replica, one index of prefixes within one bound, one source of chance."""
 
-    def __init__(self, dice: Dice | None = None, prefix_index_bytes: int = PREFIX_INDEX_BYTES) -> None:
+    def __init__(self, dice: Dice | None = None) -> None:
         self.capacities = CapacityBook()
-        self.index = PrefixIndex(prefix_index_bytes)
+        self.index = PrefixIndex(PREFIX_INDEX_BYTES)
         self.dice = dice
 
     def __repr__(self) -> str:
         return f"<Shared {self.capacities!r} {self.index!r}>"
 
 
-def router_for(config: DispatchConfig, shared: Shared) -> Picker:
+def router_for(model: ModelId, config: DispatchConfig, shared: Shared) -> Picker:
     """A fresh router of the configured kind.
 
     Raises:
@@ -31,7 +31,7 @@ def router_for(config: DispatchConfig, shared: Shared) -> Picker:
     """
     match config.routing:
         case Routing.LEAST_SECONDS:
-            return LeastSeconds(shared.capacities, shared.index, config.adapter_slots)
+            return LeastSeconds(model, shared.capacities, shared.index, config.adapter_slots)
         case Routing.LEAST_TOKENS:
             return LeastTokens()
         case Routing.ROUND_ROBIN:
@@ -39,4 +39,4 @@ def router_for(config: DispatchConfig, shared: Shared) -> Picker:
     if shared.dice is None:
         message = f"routing {config.routing.value} needs dice"
         raise ValueError(message)
-    return rival(config.routing.value, shared.dice)
+    return rival(config.routing.value, shared.dice, config.kv_tokens)

@@ -17,30 +17,33 @@ from tidegate.core.dispatch.routing.rivals.smg import SmgCacheAware
 from tidegate.core.dispatch.routing.rivals.spread import ConsistentHash, LeastRequest, PowerOfTwo
 from tidegate.core.types import Dice
 
-RIVALS: dict[str, Callable[[Dice], Picker]] = {
-    "round-robin": lambda _dice: RoundRobin(),
-    "least-request": LeastRequest,
-    "power-of-two": PowerOfTwo,
-    "least-tokens": lambda _dice: LeastTokens(),
-    "consistent-hash": lambda _dice: ConsistentHash(),
-    "llm-d-sticky": LlmDSticky,
+Factory = Callable[[Dice, int], Picker]
+"""From dice, and the tokens that fit into a replica's memory, to a fresh picker."""
+
+RIVALS: dict[str, Factory] = {
+    "round-robin": lambda _dice, _kv: RoundRobin(),
+    "least-request": lambda dice, _kv: LeastRequest(dice),
+    "power-of-two": lambda dice, _kv: PowerOfTwo(dice),
+    "least-tokens": lambda _dice, _kv: LeastTokens(),
+    "consistent-hash": lambda _dice, _kv: ConsistentHash(),
+    "llm-d-sticky": lambda dice, _kv: LlmDSticky(dice),
     "llm-d-blend": LlmDBlend,
     "dynamo-kv": DynamoKv,
-    "smg-cache-aware": SmgCacheAware,
-    "production-stack-loadaware": ProductionStackLoadAware,
-    "aibrix-prefix": AibrixPrefix,
+    "smg-cache-aware": lambda dice, _kv: SmgCacheAware(dice),
+    "production-stack-loadaware": lambda dice, _kv: ProductionStackLoadAware(dice),
+    "aibrix-prefix": lambda dice, _kv: AibrixPrefix(dice),
     "preble": Preble,
 }
 
 
-def rival(name: str, dice: Dice) -> Picker:
+def rival(name: str, dice: Dice, kv_tokens: int) -> Picker:
     """A fresh one of this name.
 
     Raises:
         KeyError: there is none; the message lists those there are.
     """
-    try:
-        return RIVALS[name](dice)
-    except KeyError:
+    factory = RIVALS.get(name)
+    if factory is None:
         message = f"router is {name!r}; known are {', '.join(RIVALS)}"
-        raise KeyError(message) from None
+        raise KeyError(message)
+    return factory(dice, kv_tokens)

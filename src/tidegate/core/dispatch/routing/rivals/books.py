@@ -14,9 +14,6 @@ from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import UpstreamEnded
 from tidegate.core.types import Dice, FlowId, ReplicaId, RequestId
 
-KV_TOKENS = 450_000
-"""An engine's whole cache, where a law needs it: eight billion parameters in 16 bits on a GPU with 80 GB."""
-
 
 class Prefixes:
     """The blocks one replica is believed to have, least recently used out first."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.routing.rivals.books import KV_TOKENS, Watched
+from tidegate.core.dispatch.routing.rivals.books import Watched
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.types import Dice
 
@@ -20,8 +20,8 @@ OVERLAP_WEIGHT = 1.0
 class DynamoKv(Watched):
     """Prefill and decode blocks in one sum."""
 
-    def __init__(self, dice: Dice) -> None:
-        super().__init__(dice, KV_TOKENS)
+    def __init__(self, dice: Dice, kv_tokens: int) -> None:
+        super().__init__(dice, kv_tokens)
 
     def pick(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Seat:
         """The least cost."""

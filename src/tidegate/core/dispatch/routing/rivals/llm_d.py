@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.routing.rivals.books import KV_TOKENS, Watched
+from tidegate.core.dispatch.routing.rivals.books import Watched
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.types import Dice, ReplicaId
 
@@ -56,8 +56,9 @@ class LlmDSticky(Watched):
 class LlmDBlend(Watched):
     """The weighted sum of four scores."""
 
-    def __init__(self, dice: Dice) -> None:
+    def __init__(self, dice: Dice, kv_tokens: int) -> None:
         super().__init__(dice, INDEX_TOKENS)
+        self._kv_tokens = kv_tokens
         self._cold_at: dict[ReplicaId, int] = {}
         """When each replica last got a request without a hit, in such requests."""
         self._cold = 0
@@ -75,7 +76,7 @@ class LlmDBlend(Watched):
         for n, seat in enumerate(candidates):
             score = WEIGHT_PREFIX * matched[n] / prompt
             score += WEIGHT_QUEUE * ((max(waiting) - waiting[n]) / spread if spread else 1.0)
-            score += WEIGHT_KV * max(0.0, 1.0 - books[n].decode_tokens / KV_TOKENS)
+            score += WEIGHT_KV * max(0.0, 1.0 - books[n].decode_tokens / self._kv_tokens)
             if any(matched) or len(candidates) == 1:
                 score += WEIGHT_NO_HIT * 0.5
             else:

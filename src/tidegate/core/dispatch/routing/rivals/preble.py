@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.routing.rivals.books import KV_TOKENS, Watched
+from tidegate.core.dispatch.routing.rivals.books import Watched
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.types import Dice, ReplicaId
 
@@ -24,8 +24,8 @@ PREFILL_S_PER_TOKEN = 1.0 / 15_928.0
 class Preble(Watched):
     """Where most of the prompt is, or where the sum of costs is least."""
 
-    def __init__(self, dice: Dice) -> None:
-        super().__init__(dice, KV_TOKENS)
+    def __init__(self, dice: Dice, kv_tokens: int) -> None:
+        super().__init__(dice, kv_tokens)
         self._given: dict[ReplicaId, deque[tuple[float, float]]] = {}
         self._sums: dict[ReplicaId, float] = {}
         self._matched = self._seen = 1.0
