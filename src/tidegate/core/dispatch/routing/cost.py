@@ -17,6 +17,7 @@ many replicas as its load needs, by the same sum.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from tidegate.core.capacity import CapacityBook
@@ -24,11 +25,11 @@ from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex
 from tidegate.core.dispatch.routing.insight import Insight
 from tidegate.core.dispatch.seats import Seat
-from tidegate.core.events import UpstreamEnded
 from tidegate.core.types import ModelId, ReplicaId
 
 REFRESH_S = 1.0
 """How often what was learned is taken over."""
+_NOT_FOUND: Found = []
 
 
 class Terms(NamedTuple):
@@ -52,8 +53,11 @@ class LeastSeconds:
     def __init__(
         self, model: ModelId, capacities: CapacityBook, index: PrefixIndex, adapter_slots: int
     ) -> None:
-        self.insight = Insight(model, capacities, index, adapter_slots)
+        insight = self.insight = Insight(model, capacities, index, adapter_slots)
         self._refresh_s = 0.0
+        # What becomes of its choices is told to who knows the replicas, without a step in between.
+        self.sent, self.began, self.answered = insight.sent, insight.began, insight.answered
+        self.left, self.seats_are = insight.left, insight.seats_are
 
     def __repr__(self) -> str:
         return f"<LeastSeconds {self.insight!r}>"
@@ -64,74 +68,61 @@ class LeastSeconds:
         if now_s >= self._refresh_s:
             self._refresh_s = now_s + REFRESH_S
             insight.refresh(now_s)
-        arrived, recall = entry.arrived, insight.recall
+        arrived, recall, loads = entry.arrived, insight.recall, insight.loads
+        adapter, crowd_per_s = arrived.adapter, insight.crowd.per_s
         tokens = arrived.prompt_tokens * recall.token_scale
-        found: Found = recall.walk(entry) if arrived.prefix else []
-        loads, adapter = insight.loads, arrived.adapter
-        evicts, crowd_per_s = insight.eviction(arrived), insight.crowd.per_s
-        best, best_s = candidates[0], float("inf")
+        found, holders, evicts, has = _NOT_FOUND, 0, insight.spread, 0.0
+        if arrived.prefix:
+            found, evicts = recall.walk(arrived), insight.eviction
+            for _, bits in found:
+                holders |= bits
+        best, best_s = candidates[0], inf
         for seat in candidates:
             load = loads[seat.replica_id]
-            new, cached = tokens, 0.0
-            if found and (cached := recall.cached(entry, found, load)):
-                new -= cached
             wait_s = load.free_at_s - now_s
             if wait_s < load.tail_s or wait_s < 0.0:
-                wait_s = load.wait_s(now_s)
-            prefill_s = load.k0 + new * (load.k1 + load.chunk_drag_s + load.k2 * (cached + 0.5 * new))
-            limit = load.capacity.kv_tokens
-            if limit is not None and load.kv_tokens + tokens > limit:
+                wait_s = load.wait_s(now_s) if load.waiting else 0.0
+            if wait_s >= best_s:
+                continue
+            if load.kv_tokens + tokens > load.room_tokens:
                 wait_s += load.room_s(tokens)
+            new, cached = tokens, 0.0
+            if load.bit & holders:
+                cached = recall.cached(arrived, found, load)
+                new -= cached
+            prefill_s = load.k0 + new * (load.token_s + load.k2 * (cached + 0.5 * new))
             sum_s = wait_s + load.drag_s
             sum_s += prefill_s * (1.0 + crowd_per_s * (wait_s + 0.5 * prefill_s) + evicts * load.recent)
             if adapter is not None:
                 sum_s += insight.adapters.seconds(seat.replica_id, adapter)
             if sum_s < best_s:
-                best, best_s = seat, sum_s
+                best, best_s, has = seat, sum_s, cached
+        if arrived.prefix:
+            insight.chosen = (entry, found, has)
         return best
 
     def explain(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Iterator[Terms]:
         """The sum of each candidate, term by term, as it is now."""
-        insight, arrived, recall = self.insight, entry.arrived, self.insight.recall
+        insight, arrived = self.insight, entry.arrived
+        recall = insight.recall
         tokens = arrived.prompt_tokens * recall.token_scale
-        found = recall.walk(entry) if arrived.prefix else []
+        found = recall.walk(arrived) if arrived.prefix else _NOT_FOUND
+        evicts = insight.eviction if arrived.prefix else insight.spread
         for seat in candidates:
             load = insight.loads[seat.replica_id]
-            cached = recall.cached(entry, found, load)
+            cached = recall.cached(arrived, found, load)
             new = tokens - cached
-            own_s = load.k0 + new * (load.k1 + load.k2 * (cached + 0.5 * new))
-            prefill_s = own_s + load.chunk_drag_s * new
+            prefill_s = load.k0 + new * (load.token_s + load.k2 * (cached + 0.5 * new))
+            beside_s = new * (load.token_s - load.k1)
             wait_s = load.wait_s(now_s) + load.room_s(tokens)
             adapter_s = insight.adapters.seconds(seat.replica_id, arrived.adapter) if arrived.adapter else 0.0
             terms = (
                 wait_s,
-                own_s / load.pace,
-                own_s - own_s / load.pace,
-                load.drag_s + load.chunk_drag_s * new,
+                (prefill_s - beside_s) / load.pace,
+                (prefill_s - beside_s) * (1.0 - 1.0 / load.pace),
+                load.drag_s + beside_s,
                 adapter_s,
                 prefill_s * insight.crowd.per_s * (wait_s + 0.5 * prefill_s),
-                prefill_s * insight.eviction(arrived) * load.recent,
+                prefill_s * evicts * load.recent,
             )
             yield Terms(seat.replica_id, sum(terms), *terms, cached)
-
-    # ---- what becomes of its choices ----
-
-    def sent(self, entry: Entry, seat: Seat, now_s: float) -> None:
-        """The entry was given this seat."""
-        self.insight.sent(entry, seat.replica_id, now_s)
-
-    def began(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
-        """The first token came."""
-        self.insight.began(entry, replica_id, now_s)
-
-    def answered(self, entry: Entry, replica_id: ReplicaId, now_s: float, ended: UpstreamEnded) -> None:
-        """Its answer is complete, and the engine may have said what it counted."""
-        self.insight.answered(entry, replica_id, now_s, ended)
-
-    def left(self, entry: Entry, replica_id: ReplicaId) -> None:
-        """The entry gave its seat back."""
-        self.insight.left(entry, replica_id)
-
-    def seats_are(self, seats: Sequence[Seat], now_s: float) -> None:
-        """These are the replicas from now on."""
-        self.insight.seats_are(seats, now_s)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.prefix import PrefixIndex
+from tidegate.core.dispatch.prefix import Found, PrefixIndex
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
 from tidegate.core.dispatch.routing.load import CHUNK_TOKENS, WARM_AFTER_S, Load
 from tidegate.core.dispatch.routing.pressure import Crowd, Wear
@@ -21,6 +21,8 @@ from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import RequestArrived, UpstreamEnded
 from tidegate.core.types import ModelId, ReplicaId
 
+WRITE_AT_ONCE = 2_000.0
+"""Tokens put down together."""
 LATE_S = 0.5
 LATE_RATIO = 2.0
 """Prompts that took longer than this had to wait for memory; that teaches how much there is, and nothing else."""
@@ -38,8 +40,16 @@ class Insight:
         self.recall = Recall(index, model)
         self.adapters = Residency(adapter_slots)
         self.crowd = Crowd()
+        self.chosen: tuple[Entry | None, Found, float] = (None, [], 0.0)
+        """For whom the last choice was made, how far replicas know its chain, and what the chosen one has of it."""
+        self.spread = self.eviction = 0.0
+        """What a second of prefill will cost again, for each unit of a replica's ``recent``.
+
+        A prompt pushes out what was not used for longest. Where much was written lately that is not old, and is
+        asked for again with the chance with which prompts are (``eviction``). A prompt without a chain is not known
+        to push out anything of use; then it is only what spreads equal choices (``spread``).
+        """
         self._wear = Wear()
-        self._reuse = self.recall.hits.reuse
         self._capacities = capacities
 
     def __repr__(self) -> str:
@@ -72,46 +82,47 @@ class Insight:
         if loads:
             recall.token_scale = sum(load.capacity.token_scale for load in loads) / len(loads)
         recall.births = sorted(((load.cache.horizon, load.bit) for load in loads), reverse=True)
-        self._reuse = recall.hits.reuse
         self.crowd.refresh(len(loads), now_s)
+        for load in loads:
+            if load.unwritten:
+                self._write(load, now_s)
         self._wear.refresh(loads)
-
-    def eviction(self, arrived: RequestArrived) -> float:
-        """What a second of prefill will cost again, for each unit of a replica's ``recent``.
-
-        A prompt pushes out what was not used for longest. Where much was written lately that is not old, and is
-        asked for again with the chance with which prompts are. Without a chain nothing is ever found again, and what
-        is left only spreads equal choices.
-        """
-        return (self._reuse if arrived.prefix else REUSE_LEAST) * self._wear.share
+        self._weigh()
 
     # ---- a request's way through ----
 
-    def sent(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
-        """The entry goes to this replica."""
-        load = self.loads.get(replica_id)
+    def sent(self, entry: Entry, seat: Seat, now_s: float) -> None:
+        """The entry was given this seat."""
+        load = self.loads.get(seat.replica_id)
         if load is None:
             return
-        arrived = entry.arrived
-        tokens = arrived.prompt_tokens * self.recall.token_scale
-        visit = Visit(arrived.flow, arrived.prefix, tokens, now_s)
+        arrived, recall = entry.arrived, self.recall
+        visit = Visit(arrived.prefix, arrived.prompt_tokens * recall.token_scale, now_s)
         if arrived.prefix:
-            self.recall.use(entry, load, visit, now_s)
+            known, found, cached = self.chosen
+            if known is not entry:
+                found = recall.walk(arrived)
+                cached = recall.cached(arrived, found, load)
+            self.chosen = (None, [], 0.0)
+            visit.cached = cached
+            recall.use(arrived, found, load, visit, now_s)
         if arrived.adapter is not None:
-            visit.adapter_s = self.adapters.use(replica_id, arrived.adapter)
+            visit.adapter_s = self.adapters.use(load.replica_id, arrived.adapter)
         load.enter(entry.request_id, visit, now_s, streams=arrived.streams)
         self.crowd.sent(visit.work_s)
         if not arrived.streams:
-            self._write(load, tokens - visit.cached, now_s)
+            load.unwritten += visit.prompt_tokens - visit.cached
 
     def began(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
-        """The entry's first token came from this replica."""
+        """The entry's answer has begun at this replica."""
         load = self.loads.get(replica_id)
         visit = None if load is None else load.begin(entry.request_id, now_s)
-        if load is None or visit is None or visit.run is None:
+        if load is None or visit is None or not entry.arrived.streams:
             return
-        self._write(load, visit.prompt_tokens - visit.cached, now_s)
-        if visit.adapter_s:
+        load.unwritten += visit.prompt_tokens - visit.cached
+        if load.unwritten > WRITE_AT_ONCE:
+            self._write(load, now_s)
+        if visit.adapter_s and visit.run is not None:
             run = visit.run
             run.is_spoilt = True
             if run.prompts == 1 and run.took_s is not None:
@@ -120,50 +131,60 @@ class Insight:
     def left(self, entry: Entry, replica_id: ReplicaId) -> None:
         """The entry is no longer at this replica, and was not answered there to its end."""
         load = self.loads.get(replica_id)
-        visit = self._leave(entry, load)
+        visit = None if load is None else self._leave(entry, load)
         if load is None or visit is None:
             return
         if visit.run is not None:
             visit.run.spoil()
         if visit.began_s is None and visit.chain:
-            self.recall.forget(load, visit)
+            self.recall.forget(entry.arrived, load, visit)
 
     def answered(self, entry: Entry, replica_id: ReplicaId, now_s: float, ended: UpstreamEnded) -> None:
-        """The entry's answer is complete."""
+        """The entry's answer is complete, and the engine may have said what it counted."""
         load = self.loads.get(replica_id)
-        visit = self._leave(entry, load)
+        visit = None if load is None else self._leave(entry, load)
         if load is None or visit is None:
             return
-        prompt = float(ended.prompt_tokens or visit.prompt_tokens)
-        cached = visit.cached if ended.cached_tokens is None else float(ended.cached_tokens)
-        if ended.prompt_tokens:
-            load.capacity.learn_tokens(entry.arrived.prompt_tokens, ended.prompt_tokens)
+        load.unwritten += ended.output_tokens or 0
+        if load.unwritten > WRITE_AT_ONCE:
+            self._write(load, now_s)
+        arrived = entry.arrived
         if visit.chain:
-            self.recall.let_go(load, visit, now_s)
+            self.recall.let_go(arrived, load, visit, now_s)
             if ended.cached_tokens is not None:
-                self.recall.compare(entry, load, visit, prompt, cached)
-        load.stayed(visit, now_s)
-        if ended.output_tokens:
-            self._write(load, ended.output_tokens, now_s)
-        self._learn(load, visit, now_s, prompt, cached, ended.output_tokens or 0)
+                prompt = float(ended.prompt_tokens or visit.prompt_tokens)
+                self.recall.compare(arrived, load, visit, prompt, ended.cached_tokens)
+        if visit.run is not None:
+            self._learn(arrived, load, visit, now_s, ended)
 
-    def _leave(self, entry: Entry, load: Load | None) -> Visit | None:
-        visit = None if load is None else load.leave(entry.request_id)
-        if load is not None and visit is not None and entry.arrived.adapter is not None:
+    def _leave(self, entry: Entry, load: Load) -> Visit | None:
+        visit = load.leave(entry.request_id)
+        if visit is not None and entry.arrived.adapter is not None:
             self.adapters.end(load.replica_id, entry.arrived.adapter)
         return visit
 
-    def _write(self, load: Load, tokens: float, now_s: float) -> None:
-        load.cache.write(tokens, load.kv_begun, now_s)
-        self._wear.write(load, tokens, self.loads.values(), now_s)
+    def _write(self, load: Load, now_s: float) -> None:
+        load.cache.write(load.unwritten, load.kv_begun, now_s)
+        self._wear.write(load, self.loads.values(), now_s)
+        load.unwritten = 0.0
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self.spread = REUSE_LEAST * self._wear.share
+        self.eviction = self.recall.hits.reuse * self._wear.share
 
     def _learn(
-        self, load: Load, visit: Visit, now_s: float, prompt: float, cached: float, output: int
+        self, arrived: RequestArrived, load: Load, visit: Visit, now_s: float, ended: UpstreamEnded
     ) -> None:
-        """What a settled replica's answer shows of its kind."""
-        capacity, run = load.capacity, visit.run
-        if run is None:
+        """What an answer shows of its replica's kind, once that has settled."""
+        capacity, run, output = load.capacity, visit.run, ended.output_tokens or 0
+        if run is None or visit.began_s is None:
             return
+        load.stayed(now_s - visit.began_s)
+        if ended.prompt_tokens:
+            capacity.learn_tokens(arrived.prompt_tokens, ended.prompt_tokens)
+        prompt = float(ended.prompt_tokens or visit.prompt_tokens)
+        cached = visit.cached if ended.cached_tokens is None else float(ended.cached_tokens)
         is_complete = run.tell(max(1.0, prompt - cached), cached)
         if now_s - load.born_s < WARM_AFTER_S:
             return
@@ -176,7 +197,7 @@ class Insight:
             capacity.learn_room(run.kv_tokens, was_short=was_short)
             if not was_short:
                 capacity.learn_prefill(now_s, run.prompts, run.tokens, run.area, alone_s)
-        if visit.began_s is not None and output > 1:
+        if output > 1:
             beside = 0.5 * (visit.sequences + len(load.visits) + 1)
             kv_tokens = load.kv_tokens + visit.prompt_tokens
             capacity.learn_decode(now_s, beside, kv_tokens, (now_s - visit.began_s) / (output - 1))

@@ -6,7 +6,9 @@ with every prompt sent, and is set right by every first token, which says that a
 
 from __future__ import annotations
 
-from tidegate.core.capacity import MILLION, THOUSAND, Capacity
+from math import inf
+
+from tidegate.core.capacity import MILLION, SAMPLES_PER_S, THOUSAND, Capacity
 from tidegate.core.dispatch.routing.cache import CacheLife
 from tidegate.core.dispatch.routing.visits import Run, Visit
 from tidegate.core.types import ReplicaId, RequestId
@@ -28,13 +30,15 @@ class Load:
     """One replica. Owned by the router of its model."""
 
     __slots__ = (
+        "_decode_k1",
+        "_decode_k2",
         "_paced_s",
         "_run",
+        "_sample_s",
         "bit",
         "born_s",
         "cache",
         "capacity",
-        "chunk_drag_s",
         "drag_s",
         "free_at_s",
         "in_use",
@@ -46,8 +50,11 @@ class Load:
         "pace",
         "recent",
         "replica_id",
+        "room_tokens",
         "stay_s",
         "tail_s",
+        "token_s",
+        "unwritten",
         "visits",
         "waiting",
         "waiting_s",
@@ -75,11 +82,13 @@ class Load:
         """Last blocks of the prompts in flight, which nothing can push out of the cache."""
         self.recent = 0.0
         """Tokens written into its cache, the older the fewer; only to be compared between replicas."""
+        self.unwritten = 0.0
+        """Tokens that the last two do not know of yet."""
         self.cache = CacheLife(now_s)
         self.stay_s = 0.0
         """How long a request usually keeps its memory, from its first token on; 0: none has ended yet."""
         self._run: Run | None = None
-        self._paced_s = now_s
+        self._sample_s = self._paced_s = now_s
         self.refresh(now_s)
 
     def __repr__(self) -> str:
@@ -100,8 +109,7 @@ class Load:
 
     def room_s(self, tokens: float) -> float:
         """Until so many more tokens fit beside those there, as far as memory's bound is known."""
-        limit = self.capacity.kv_tokens
-        missing = 0.0 if limit is None else self.kv_tokens + tokens - limit
+        missing = self.kv_tokens + tokens - self.room_tokens
         if missing <= 0.0 or not self.kv_begun:
             return 0.0
         # Of what is held, a part as large as 1 / stay is given back each second.
@@ -113,32 +121,36 @@ class Load:
         if quiet_s > PACE_FORGOTTEN_S and not self.waiting:
             self.pace = 1.0 + 0.5 * (self.pace - 1.0)
             self._paced_s = now_s
-        law, pace = self.capacity.prefill, self.pace
+        capacity, pace = self.capacity, self.pace
+        law = capacity.prefill
         self.k0, self.k1, self.k2 = pace * law.k0, pace * THOUSAND * law.k1, pace * MILLION * law.k2
+        law = capacity.decode
+        self._decode_k1, self._decode_k2 = law.k1, THOUSAND * law.k2
+        self.room_tokens = inf if capacity.kv_tokens is None else capacity.kv_tokens
         self._weigh()
 
     # ---- a request's way through ----
 
     def enter(self, request_id: RequestId, visit: Visit, now_s: float, *, streams: bool) -> None:
         """A request is sent here."""
-        new = visit.prompt_tokens - visit.cached
-        visit.work_s = (
-            self.k0
-            + new * (self.k1 + self.chunk_drag_s + self.k2 * (visit.cached + 0.5 * new))
-            + visit.adapter_s
-        )
+        tokens, cached = visit.prompt_tokens, visit.cached
+        new = tokens - cached
+        work_s = self.k0 + new * (self.token_s + self.k2 * (cached + 0.5 * new)) + visit.adapter_s
+        visit.work_s = work_s
         self.visits[request_id] = visit
         if visit.chain:
             self.in_use[visit.chain[-1]] = self.in_use.get(visit.chain[-1], 0) + 1
-        self.kv_tokens += visit.prompt_tokens
-        self.free_at_s = max(self.free_at_s, now_s) + visit.work_s
+        self.kv_tokens += tokens
+        self.free_at_s = (max(now_s, self.free_at_s)) + work_s
         if streams:
-            if self.waiting:
-                self.tail_s += visit.work_s
-            else:
+            waiting = self.waiting
+            if waiting:
+                self.tail_s += work_s
+            elif now_s >= self._sample_s:
+                self._sample_s = now_s + 1.0 / SAMPLES_PER_S
                 self._run = Run(now_s, self.drag_s)
-            self.waiting[request_id] = visit
-            self.waiting_s += visit.work_s
+            waiting[request_id] = visit
+            self.waiting_s += work_s
             self.waiting_tokens += new
         self._weigh()
 
@@ -148,17 +160,18 @@ class Load:
         if visit is None or visit.began_s is not None:
             return None
         visit.began_s = now_s
-        visit.sequences = len(self.visits)
         self.kv_begun += visit.prompt_tokens
         if request_id not in self.waiting:
             return visit
         self._pass_over(request_id)
         self.free_at_s = now_s + self.waiting_s
-        run = self._run or Run(now_s - visit.work_s, self.drag_s)
-        run.join(visit.work_s, self.kv_begun)
-        visit.run = run
-        if not self.waiting or run.prompts >= RUN_MOST:
-            self._close(run, now_s)
+        run = self._run
+        if run is not None:
+            visit.run = run
+            visit.sequences = len(self.visits)
+            run.join(visit.work_s, self.kv_begun)
+            if not self.waiting or run.prompts >= RUN_MOST:
+                self._close(run, now_s)
         return visit
 
     def leave(self, request_id: RequestId) -> Visit | None:
@@ -171,7 +184,7 @@ class Load:
         self.kv_tokens -= visit.prompt_tokens
         if visit.began_s is not None:
             self.kv_begun -= visit.prompt_tokens
-        if self.waiting.pop(request_id, None) is not None:
+        if self.waiting and self.waiting.pop(request_id, None) is not None:
             self.waiting_s -= visit.work_s
             self.waiting_tokens -= visit.prompt_tokens - visit.cached
             self.free_at_s -= visit.work_s
@@ -183,11 +196,9 @@ class Load:
         self._weigh()
         return visit
 
-    def stayed(self, visit: Visit, now_s: float) -> None:
+    def stayed(self, stay_s: float) -> None:
         """An answered request gave its memory back."""
-        if visit.began_s is not None:
-            stay_s = now_s - visit.began_s
-            self.stay_s = stay_s if not self.stay_s else self.stay_s + STAY_STEP * (stay_s - self.stay_s)
+        self.stay_s = stay_s if not self.stay_s else self.stay_s + STAY_STEP * (stay_s - self.stay_s)
 
     # ---- the pieces ----
 
@@ -199,15 +210,18 @@ class Load:
             del self.in_use[block]
 
     def _pass_over(self, request_id: RequestId) -> None:
-        for passed in list(self.waiting):
-            gone = self.waiting.pop(passed)
+        waiting = self.waiting
+        while True:
+            passed = next(iter(waiting))
+            gone = waiting.pop(passed)
             self.waiting_s -= gone.work_s
             self.waiting_tokens -= gone.prompt_tokens - gone.cached
             if passed == request_id:
                 break
-        if not self.waiting:
-            self.waiting_s = self.waiting_tokens = 0.0
-        self._measure_tail()
+        if waiting:
+            self._measure_tail()
+        else:
+            self.waiting_s = self.waiting_tokens = self.tail_s = 0.0
 
     def _measure_tail(self) -> None:
         first = next(iter(self.waiting.values()), None)
@@ -225,7 +239,6 @@ class Load:
         self._paced_s = now_s
 
     def _weigh(self) -> None:
-        """What the batch adds to a step, and that for each token of a prompt computed beside it."""
-        law = self.capacity.decode
-        self.drag_s = law.k1 * len(self.visits) + law.k2 * THOUSAND * self.kv_tokens
-        self.chunk_drag_s = self.drag_s / CHUNK_TOKENS
+        """What the batch adds to a step, and what a token of a prompt takes beside it."""
+        self.drag_s = drag_s = self._decode_k1 * len(self.visits) + self._decode_k2 * self.kv_tokens
+        self.token_s = self.k1 + drag_s / CHUNK_TOKENS

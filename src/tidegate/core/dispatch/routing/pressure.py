@@ -63,12 +63,12 @@ class Wear:
     def __repr__(self) -> str:
         return f"<Wear share={self.share:.3g}>"
 
-    def write(self, load: Load, tokens: float, loads: Collection[Load], now_s: float) -> None:
-        """So many tokens are written there."""
+    def write(self, load: Load, loads: Collection[Load], now_s: float) -> None:
+        """What was written there and not counted yet is counted."""
         if self._since_s is None:
             self._since_s = now_s
         # Old amounts are not made smaller; new ones are made larger.
-        amount = tokens * 2.0 ** ((now_s - self._since_s) / HALVED_S)
+        amount = load.unwritten * 2.0 ** ((now_s - self._since_s) / HALVED_S)
         load.recent += amount
         self._total += amount
         if now_s - self._since_s > SCALED_AFTER_S:

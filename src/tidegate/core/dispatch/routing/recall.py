@@ -6,15 +6,17 @@ is still there by now. What engines report afterwards corrects both, and is coun
 
 from __future__ import annotations
 
-from tidegate.core.dispatch.ledger import Entry
+from tidegate.core.capacity import SAMPLES_PER_S
 from tidegate.core.dispatch.prefix import Found, PrefixIndex, PrefixStats, stamp_of
 from tidegate.core.dispatch.routing.hits import Hits
 from tidegate.core.dispatch.routing.load import Load
-from tidegate.core.dispatch.routing.visits import Visit
+from tidegate.core.dispatch.routing.visits import Recalled, Visit
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId
 
 CERTAIN = 0.95
+LONG_S = 1.0
+"""A request that took no longer has not let its blocks age meanwhile."""
 BLOCKS_APART = 1.5
 """Engines' blocks and ours do not end at the same tokens: so much less than predicted is no contradiction."""
 
@@ -32,7 +34,7 @@ class Recall:
         self.births: list[tuple[int, int]] = []
         """Since when each replica's uses count, and its bit; the latest first."""
         self._index = index
-        self._looked_up: tuple[Entry | None, Found] = (None, [])
+        self._compare_s = 0.0
 
     def __repr__(self) -> str:
         return f"<Recall {self.hits!r} {self._index!r}>"
@@ -51,12 +53,9 @@ class Recall:
             warning=hits.warning,
         )
 
-    def walk(self, entry: Entry) -> Found:
-        """How far each replica knows the entry's chain; remembered until the next."""
-        arrived = entry.arrived
-        found = self._index.walk(arrived.flow, self._model, arrived.prefix, self.bits)
-        self._looked_up = (entry, found)
-        return found
+    def walk(self, arrived: RequestArrived) -> Found:
+        """How far each replica knows the prompt's chain."""
+        return self._index.walk(arrived.flow, self._model, arrived.prefix, self.bits)
 
     def longest(self, arrived: RequestArrived) -> float:
         """Tokens of the prompt that some replica knows."""
@@ -65,8 +64,8 @@ class Recall:
         )
         return self.token_scale * found[-1][0] * arrived.block_tokens if found else 0.0
 
-    def cached(self, entry: Entry, found: Found, load: Load) -> float:
-        """Real tokens of the entry's prompt that can be expected in this replica's cache.
+    def cached(self, arrived: RequestArrived, found: Found, load: Load) -> float:
+        """Real tokens of the prompt that can be expected in this replica's cache.
 
         A chain was used in pieces, its beginning last. The last piece counts by the chance that it is still there; what
         was used after it is taken to be there.
@@ -74,54 +73,52 @@ class Recall:
         depth = _depth(found, load)
         if not depth:
             return 0.0
-        chance, first = self._tail(entry, depth, load)
+        chance, first = self._tail(arrived, depth, load)
         blocks = depth if chance >= CERTAIN else first + chance * (depth - first)
-        arrived = entry.arrived
         # The last token of a prompt is always computed.
         return self.token_scale * min(blocks * arrived.block_tokens, max(0, arrived.prompt_tokens - 1))
 
-    def use(self, entry: Entry, load: Load, visit: Visit, now_s: float) -> None:
-        """The entry goes to this replica, which will have all of its prompt then."""
-        known, found = self._looked_up
-        if known is not entry:
-            found = self.walk(entry)
-        self._looked_up = (None, [])
-        arrived = entry.arrived
+    def use(self, arrived: RequestArrived, found: Found, load: Load, visit: Visit, now_s: float) -> None:
+        """The prompt goes to this replica, which will have all of it then."""
+        index, flow, chain = self._index, arrived.flow, arrived.prefix
         depth = visit.depth = _depth(found, load)
-        if depth:
-            last = arrived.prefix[depth - 1]
-            visit.cached = self.cached(entry, found, load)
-            visit.last_use = self._index.last_use(arrived.flow, self._model, last, load.bit)
-            visit.since = load.cache.since(visit.last_use) + load.waiting_tokens
-            visit.was_in_use = last in load.in_use
-            visit.first = self._tail(entry, depth, load)[1]
-        self._index.use(arrived.flow, self._model, arrived.prefix, load.bit, stamp_of(now_s), self.births)
+        if depth and now_s >= self._compare_s:
+            self._compare_s = now_s + 1.0 / SAMPLES_PER_S
+            last = chain[depth - 1]
+            last_use = index.last_use(flow, self._model, last, load.bit)
+            since = load.cache.since(last_use) + load.waiting_tokens
+            first = self._tail(arrived, depth, load)[1]
+            visit.recalled = Recalled(depth, last_use, since, first, last in load.in_use)
+        index.use(flow, self._model, chain, load.bit, stamp_of(now_s), self.births)
 
-    def let_go(self, load: Load, visit: Visit, now_s: float) -> None:
+    def let_go(self, arrived: RequestArrived, load: Load, visit: Visit, now_s: float) -> None:
         """Until now the visit's blocks were in use; engines count their age from here."""
-        self._index.use(visit.flow, self._model, visit.chain, load.bit, stamp_of(now_s), self.births)
+        if now_s - visit.sent_s > LONG_S:
+            self._index.use(arrived.flow, self._model, visit.chain, load.bit, stamp_of(now_s), self.births)
 
-    def forget(self, load: Load, visit: Visit) -> None:
-        """The visit's prompt was never computed there, as far as anybody knows."""
-        self._index.forget(visit.flow, self._model, visit.chain[visit.depth :], load.bit)
+    def forget(self, arrived: RequestArrived, load: Load, visit: Visit) -> None:
+        """The prompt was never computed there, as far as anybody knows."""
+        self._index.forget(arrived.flow, self._model, arrived.prefix[visit.depth :], load.bit)
 
-    def compare(self, entry: Entry, load: Load, visit: Visit, prompt: float, cached: float) -> None:
+    def compare(
+        self, arrived: RequestArrived, load: Load, visit: Visit, prompt: float, cached: float
+    ) -> None:
         """The engine says how much it had."""
         self.hits.note(prompt, min(visit.cached, prompt), cached)
-        if not visit.depth or visit.was_in_use:
+        recalled = visit.recalled
+        if recalled is None or recalled.was_in_use:
             return
-        arrived = entry.arrived
         block = arrived.block_tokens * prompt / max(1, arrived.prompt_tokens)
-        first, known = visit.first * block, min(visit.depth * block, prompt)
+        first, known = recalled.first * block, min(recalled.depth * block, prompt)
         if cached >= known - BLOCKS_APART * block or known <= first:
             survived = 1.0
         else:
             survived = max(0.0, cached - first) / (known - first)
-        load.cache.learn(visit.last_use, visit.since, survived)
+        load.cache.learn(recalled.last_use, recalled.since, survived)
 
-    def _tail(self, entry: Entry, depth: int, load: Load) -> tuple[float, int]:
+    def _tail(self, arrived: RequestArrived, depth: int, load: Load) -> tuple[float, int]:
         """The chance that the last of so many blocks is still there, and how many before it were used since."""
-        flow, chain = entry.arrived.flow, entry.arrived.prefix
+        flow, chain = arrived.flow, arrived.prefix
         last = chain[depth - 1]
         if last in load.in_use:
             return 1.0, 0

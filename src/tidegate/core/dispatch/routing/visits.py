@@ -2,8 +2,23 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tidegate.core.dispatch.prefix import Chain
-from tidegate.core.types import FlowId
+
+
+class Recalled(NamedTuple):
+    """What was thought of a visit's beginning when it was sent, to be compared with what the engine says."""
+
+    depth: int
+    """Blocks that the index said were there."""
+    last_use: int
+    """When the last of them had been used there, and the tokens written there since."""
+    since: float
+    first: int
+    """Leading blocks that had been used since then."""
+    was_in_use: bool
+    """Another request in flight there held them."""
 
 
 class Visit:
@@ -15,20 +30,15 @@ class Visit:
         "cached",
         "chain",
         "depth",
-        "first",
-        "flow",
-        "last_use",
         "prompt_tokens",
+        "recalled",
         "run",
         "sent_s",
         "sequences",
-        "since",
-        "was_in_use",
         "work_s",
     )
 
-    def __init__(self, flow: FlowId, chain: Chain, prompt_tokens: float, sent_s: float) -> None:
-        self.flow = flow
+    def __init__(self, chain: Chain, prompt_tokens: float, sent_s: float) -> None:
         self.chain = chain
         self.prompt_tokens = prompt_tokens
         self.cached = 0.0
@@ -38,19 +48,14 @@ class Visit:
         """How long its prompt was expected to take."""
         self.adapter_s = 0.0
         """The part of it that was for its adapter."""
-        self.depth = 0
-        """Blocks that the index said were there."""
-        self.last_use = -1
-        """When the last of them had been used there, and the tokens written there since."""
-        self.since = 0.0
-        self.first = 0
-        """Leading blocks that had been used since then."""
-        self.was_in_use = False
-        """Another request in flight there held them."""
         self.began_s: float | None = None
         self.run: Run | None = None
-        self.sequences = 0
-        """In flight at the replica when it began."""
+        """None also when enough is learned from others."""
+        self.sequences: int
+        """In flight at the replica when it began; set with ``run``."""
+        self.depth = 0
+        """Blocks of its chain that the index said were there."""
+        self.recalled: Recalled | None = None
 
     def __repr__(self) -> str:
         return f"<Visit {self.prompt_tokens:.0f} tokens, {self.cached:.0f} cached, since {self.sent_s:.3f}>"
