@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from tidegate.engine.foresight import Foresight
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import StepLaw
@@ -24,19 +25,27 @@ class Engine:
 
     def __init__(self, limits: Limits, law: StepLaw, grouping: Grouping | None = None) -> None:
         self.limits = limits
-        self.law = law
-        """May be replaced at any time; the next step obeys the new one."""
         self.now_s = 0.0
-        self.step_tokens = 0
-        """Tokens computed in all steps so far, prompts and answers."""
-        self.output_tokens = 0
-        """Tokens of answers in all steps so far."""
+        self.prompt_tokens = 0
+        """Tokens of prompts computed so far."""
         self.busy_s = 0.0
         """Time spent in steps so far."""
         self._scheduler = Scheduler(limits, grouping)
         self._decoding = self._scheduler.decoding
         self._started: list[Sequence] = []  # not told yet
         self._ended: list[Sequence] = []
+        self._law = law
+        self._foresight = Foresight(self._scheduler, law)
+
+    @property
+    def law(self) -> StepLaw:
+        """May be replaced at any time; the next step obeys the new one."""
+        return self._law
+
+    @law.setter
+    def law(self, law: StepLaw) -> None:
+        self._law = law
+        self._foresight.obey(law)
 
     # ---- what goes in ----
 
@@ -50,20 +59,23 @@ class Engine:
         if needed > self.limits.kv_blocks:
             message = f"{sequence.key} needs {needed} blocks; the cache has {self.limits.kv_blocks}"
             raise ValueError(message)
-        self._run(now_s, step_at_limit=False)
+        self.catch_up(now_s)
         if self.now_s < now_s:
             self.now_s = now_s  # it was idle
         sequence.queued_s = now_s
         if self.limits.async_scheduling:
             sequence.seen_step = self._decoding.steps + (self.now_s > now_s)
+            self._foresight.forget()
         self._scheduler.queue(sequence)
 
     def abort(self, sequence: Sequence) -> None:
         """Drop a sequence and free its blocks before the next step; nothing is told of it any more.
 
-        One whose end has been told, or that was never added, is ignored.
+        One whose end has been told, or that was never added, is ignored. ``catch_up`` first, or it is
+        dropped at the moment up to which the engine has run.
         """
         self._scheduler.drop(sequence)
+        self._foresight.forget()
         for untold in (self._started, self._ended):
             if sequence in untold:
                 untold.remove(sequence)
@@ -85,6 +97,16 @@ class Engine:
     def steps(self) -> int:
         """Steps begun so far."""
         return self._decoding.steps
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens computed in all steps so far, prompts and answers."""
+        return self.prompt_tokens + self._decoding.decoded
+
+    @property
+    def output_tokens(self) -> int:
+        """Tokens of answers so far. The step that completes a prompt gives one too."""
+        return self._decoding.entered + self._decoding.decoded
 
     @property
     def preemptions(self) -> int:
@@ -114,15 +136,9 @@ class Engine:
     @property
     def wake_s(self) -> float | None:
         """Nothing is to be seen before this moment unless something is added or aborted; None: never."""
-        scheduler, decoding = self._scheduler, self._decoding
-        if self._started or self._ended or scheduler.partial or scheduler.may_admit(self.now_s):
+        if self._started or self._ended:
             return self.now_s
-        if decoding.count:
-            steps = scheduler.steps_alike()
-            return self.now_s + (
-                self.law.decode_s(decoding.count, decoding.kv_tokens, steps) if steps else 0.0
-            )
-        return scheduler.grouping.opens_s(scheduler.waiting) if scheduler.grouping else None
+        return self._foresight.news_s(self.now_s)
 
     def tokens_out(self, sequence: Sequence, now_s: float) -> int:
         """Tokens of the answer that are out by ``now_s``, which is not before the last ``advance``."""
@@ -136,10 +152,10 @@ class Engine:
         """Run until ``now_s`` by leaps and tell what has happened by then and was not told before."""
         self._run(now_s, step_at_limit=True)
         told = self._tell()
-        if self.now_s > now_s:  # what the step in flight brings is told later
-            while told.started and _moment(told.started[-1].first_token_s) > now_s:
+        if self.now_s > now_s and told is not _NO_NEWS:  # what the step in flight brings is told later
+            while told.started and (told.started[-1].first_token_s or 0.0) > now_s:
                 self._started.insert(0, told.started.pop())
-            while told.ended and _moment(told.ended[-1].finished_s) > now_s:
+            while told.ended and (told.ended[-1].finished_s or 0.0) > now_s:
                 self._ended.insert(0, told.ended.pop())
         return told
 
@@ -150,6 +166,10 @@ class Engine:
         return self._tell()
 
     # ---- the course of time ----
+
+    def catch_up(self, now_s: float) -> None:
+        """Take all steps that begin before ``now_s``; what they bring is told by the next ``advance``."""
+        self._run(now_s, step_at_limit=False)
 
     def _run(self, limit_s: float, *, step_at_limit: bool) -> None:
         """Take all steps that begin before ``limit_s``; a leap ends there, any other step may begin there.
@@ -163,49 +183,46 @@ class Engine:
             elif self._decoding.count:
                 if not self._leap(limit_s):
                     return
-            elif (
-                scheduler.grouping and (opens_s := scheduler.grouping.opens_s(scheduler.waiting)) is not None
-            ):
-                if opens_s > limit_s:
+            else:
+                opens_s = scheduler.grouping.opens_s(scheduler.waiting) if scheduler.grouping else None
+                if opens_s is None or opens_s > limit_s:
                     return
                 self.now_s = max(self.now_s, opens_s)
-            else:
-                return
 
     def _step(self) -> None:
         decoding = self._decoding
         step = self._scheduler.compose(self.now_s)
         if step.chunks or decoding.count:
-            took_s = self.law.mixed_s(decoding.count, decoding.kv_tokens, step.chunks) + step.load_s
-            self._pass(1, took_s, self.limits.max_step_tokens - step.budget)
+            took_s = self._law.mixed_s(decoding.count, decoding.kv_tokens, step.chunks) + step.load_s
+            if step.chunks:
+                self.prompt_tokens += self.limits.max_step_tokens - decoding.count - step.budget
+            self._pass(1, took_s)
             for sequence in step.computed:
                 self._begin_decoding(sequence)
 
     def _leap(self, limit_s: float) -> bool:
         """As many steps at once as are alike and begin before the limit; False when there is none."""
-        steps = self._scheduler.steps_alike()
+        steps = self._foresight.steps_alike()
         if not steps:
             self._step()  # it begins with a preemption
             return True
         if self.now_s >= limit_s:
             return False
-        law, decoding = self.law, self._decoding
-        took_s = law.decode_s(decoding.count, decoding.kv_tokens, steps)
+        took_s, decoding = self._foresight.alike_s, self._decoding
         if self.now_s + took_s > limit_s and steps > 1:
-            enough = law.decode_steps(decoding.count, decoding.kv_tokens, limit_s - self.now_s)
+            enough = self._law.decode_steps(decoding.count, decoding.kv_tokens, limit_s - self.now_s)
             if enough < steps:
                 steps = enough
-                took_s = law.decode_s(decoding.count, decoding.kv_tokens, steps)
+                took_s = self._law.decode_s(decoding.count, decoding.kv_tokens, steps)
         self._scheduler.pool.take(decoding.grow_in(steps))
-        self._pass(steps, took_s, steps * decoding.count)
+        self._pass(steps, took_s)
         return True
 
-    def _pass(self, steps: int, took_s: float, tokens: int) -> None:
-        """The clock and the sums move on; who has all its tokens ends."""
+    def _pass(self, steps: int, took_s: float) -> None:
+        """The clock moves on; who has all its tokens ends."""
+        self._foresight.forget()
         self.now_s += took_s
         self.busy_s += took_s
-        self.step_tokens += tokens
-        self.output_tokens += steps * self._decoding.count
         for sequence in self._decoding.pass_steps(steps):
             self._finish(sequence)
 
@@ -214,7 +231,6 @@ class Engine:
         if sequence.first_token_s is None:
             sequence.first_token_s = self.now_s
             self._started.append(sequence)
-        self.output_tokens += 1
         self._decoding.enter(sequence)
         if sequence.finish_step == self._decoding.steps:
             self._finish(sequence)
@@ -240,8 +256,3 @@ class Engine:
 
 _NO_NEWS = Progress([], [])
 """Told again and again; nobody writes into what is told."""
-
-
-def _moment(at_s: float | None) -> float:
-    assert at_s is not None
-    return at_s

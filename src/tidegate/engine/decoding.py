@@ -22,16 +22,19 @@ _NOBODY: tuple[Sequence, ...] = ()
 class Decoding:
     """Owns the step counter, and what changes with it."""
 
-    __slots__ = ("_block", "_endings", "_entered", "_growth", "count", "kv_tokens", "steps")
+    __slots__ = ("_block", "_endings", "_growth", "count", "decoded", "entered", "kv_tokens", "steps")
 
     def __init__(self, block_tokens: int) -> None:
         self.steps = 0
         self.count = 0
         self.kv_tokens = 0
+        self.decoded = 0
+        """Tokens that all steps together have given to decoding sequences."""
+        self.entered = 0
+        """How often one has begun to decode."""
         self._block = block_tokens
         self._growth = [0] * block_tokens  # sequences by the step, modulo block, that needs their next block
         self._endings: list[tuple[int, int, Sequence]] = []  # heap of (last step, entry, sequence)
-        self._entered = 0
 
     def enter(self, sequence: Sequence) -> None:
         """It has got a token in the step just made, and decodes from now on."""
@@ -41,8 +44,8 @@ class Decoding:
         self.count += 1
         self.kv_tokens += sequence.computed
         self._growth[(origin - sequence.prompt_tokens + 1) % self._block] += 1
-        self._entered += 1
-        heappush(self._endings, (sequence.finish_step, self._entered, sequence))
+        self.entered += 1
+        heappush(self._endings, (sequence.finish_step, self.entered, sequence))
 
     def leave(self, sequence: Sequence) -> int:
         """It decodes no more. Returns the tokens it has cached."""
@@ -59,13 +62,15 @@ class Decoding:
 
     def pass_steps(self, steps: int) -> Iterable[Sequence]:
         """So many steps were made. Returns those that got their last token, in order of entry."""
-        self.steps += steps
-        self.kv_tokens += steps * self.count
+        tokens = steps * self.count
+        self.decoded += tokens
+        self.kv_tokens += tokens
+        now = self.steps = self.steps + steps
         endings = self._endings
-        if not endings or endings[0][0] > self.steps:
+        if not endings or endings[0][0] > now:
             return _NOBODY
         done: list[Sequence] = []
-        while endings and endings[0][0] <= self.steps:
+        while endings and endings[0][0] <= now:
             last_step, _, sequence = heappop(endings)
             # Else it left before. One that left and was back in the very next step stands here twice.
             if sequence.finish_step == last_step and sequence not in done:

@@ -16,6 +16,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import takewhile
+
+NAMED = 0
+"""In the line, a block with a name, where a number stands for so many nameless ones."""
 
 
 class BlockPool:
@@ -28,20 +32,15 @@ class BlockPool:
         self.free = total
         self._host_blocks = host_blocks
         self._host: OrderedDict[int, None] = OrderedDict()
-        self._uses: dict[int, int] = {}
-        # Name of a free block -> 1, or a fresh object -> how many nameless blocks stand there. Empty while
-        # all free blocks are nameless: then their order is of no interest.
+        self._uses: dict[int, int] = {}  # of every cached name; 0 for one that is free
+        # The name of a free block -> NAMED, or a fresh object -> how many nameless blocks stand there. Empty
+        # while all free blocks are nameless: then their order is of no interest.
         self._line: OrderedDict[object, int] = OrderedDict()
         self._named_in_line = 0
 
     def hits(self, names: Sequence[int]) -> int:
         """How many leading names are cached."""
-        found = 0
-        for name in names:
-            if name not in self._uses and name not in self._line:
-                break
-            found += 1
-        return found
+        return len(list(takewhile(self._uses.__contains__, names)))
 
     def host_hits(self, names: Sequence[int]) -> int:
         """How many leading names are in host memory."""
@@ -55,18 +54,17 @@ class BlockPool:
 
     def idle(self, names: Sequence[int]) -> int:
         """How many of these cached blocks are free now, and would be no longer after ``share``."""
-        return sum(name in self._line for name in names)
+        return list(map(self._uses.__getitem__, names)).count(0)
 
     def share(self, names: Sequence[int]) -> None:
         """Use these cached blocks, alone or with others."""
+        uses = self._uses
         for name in names:
-            if name in self._uses:
-                self._uses[name] += 1
-            else:
+            if not uses[name]:
                 del self._line[name]
-                self._uses[name] = 1
                 self.free -= 1
                 self._named_in_line -= 1
+            uses[name] += 1
         self._forget_order()
 
     def take(self, blocks: int) -> None:
@@ -77,13 +75,10 @@ class BlockPool:
 
     def named(self, names: Sequence[int]) -> list[int]:
         """Give nameless blocks in use these names. Those that no other block has already."""
-        uses, line = self._uses, self._line
-        taken = []
-        for name in names:
-            if name not in uses and name not in line:
-                uses[name] = 1
-                taken.append(name)
-        return taken
+        uses = self._uses
+        taken = {name: 1 for name in names if name not in uses}
+        uses.update(taken)
+        return list(taken)
 
     def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
         """A sequence's use of its blocks ends."""
@@ -91,35 +86,40 @@ class BlockPool:
         if nameless and line:
             line[object()] = nameless
         self.free += nameless
+        if not named:
+            return
+        if not line and self.free:
+            line[object()] = self.free
+        freed = 0
         for name in reversed(named):
-            left = uses[name] - 1
-            if left:
-                uses[name] = left
-                continue
-            del uses[name]
-            if not line and self.free:
-                line[object()] = self.free
-            line[name] = 1
-            self._named_in_line += 1
-            self.free += 1
+            left = uses[name] = uses[name] - 1
+            if not left:
+                line[name] = NAMED
+                freed += 1
+        self._named_in_line += freed
+        self.free += freed
 
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
-        return sum(self._uses.values()) - len(self._uses)
+        return sum(uses - 1 for uses in self._uses.values() if uses)
 
     def _take_from_line(self, blocks: int) -> None:
-        line = self._line
+        line, uses = self._line, self._uses
         while blocks:
             name, standing = line.popitem(last=False)
-            if isinstance(name, int):
+            if standing == NAMED:
+                assert isinstance(name, int)
+                del uses[name]
                 self._named_in_line -= 1
                 if self._host_blocks:
                     self._keep_in_host(name)
+                blocks -= 1
             elif standing > blocks:
                 line[name] = standing - blocks
                 line.move_to_end(name, last=False)
                 break
-            blocks -= standing
+            else:
+                blocks -= standing
         self._forget_order()
 
     def _keep_in_host(self, name: int) -> None:

@@ -74,10 +74,11 @@ class LinearLaw:
     def mixed_s(self, sequences: int, kv_tokens: int, chunks: Sequence[Chunk]) -> float:
         if not chunks:
             return self.decode_s(sequences, kv_tokens, 1)
-        work_us = self.c * kv_tokens
-        e, f, g = self.e, self.f, 2 * self.f if self.g is None else self.g
+        work_us, f, g = self.c * kv_tokens, self.f, self.g
+        if g is None:
+            g = 2 * f
         for new, cached in chunks:
-            work_us += new * (e + (f * new + g * cached) / 1e3)
+            work_us += new * (self.e + (f * new + g * cached) / 1e3)
         base_ms = self.d
         if sequences and (decode_ms := self.a + self.b * sequences) > base_ms:
             base_ms = decode_ms

@@ -19,33 +19,9 @@ from tidegate.engine.adapters import AdapterSlots
 from tidegate.engine.decoding import Decoding
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
-from tidegate.engine.latency import Chunk
-from tidegate.engine.sequence import Limits, Sequence
+from tidegate.engine.sequence import Limits, Sequence, Step
 
 _NOTHING: tuple[int, ...] = ()
-
-
-class Step:
-    """What one step consists of besides its decoding sequences. There is one, used again and again."""
-
-    __slots__ = ("budget", "chunks", "computed", "load_s")
-
-    def __init__(self) -> None:
-        self.budget = 0
-        """Tokens that could still be computed in it."""
-        self.chunks: list[Chunk] = []
-        self.computed: list[Sequence] = []
-        """Those whose prompts it completes."""
-        self.load_s = 0.0
-        """Loading adapters, and blocks from the host."""
-
-    def begin(self, budget: int) -> None:
-        """Empty it for the next step."""
-        self.budget = budget
-        self.load_s = 0.0
-        if self.chunks:
-            self.chunks.clear()
-            self.computed.clear()
 
 
 class Scheduler:
@@ -86,7 +62,7 @@ class Scheduler:
         """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
         decoding, pool = self.decoding, self.pool
         before = self.preemptions
-        late_blocks = self._late()[1] if self._is_ahead else 0
+        late_blocks = self.late()[1] if self._is_ahead else 0
         while (grow := decoding.grow_now()) > pool.free - late_blocks:
             self._preempt(next(reversed(self.running)))
         if grow:
@@ -107,18 +83,8 @@ class Scheduler:
             return self.grouping.room(self.waiting, len(self.running), now_s) > 0
         room = self.limits.max_sequences - len(self.running)
         if self._is_ahead and self.running:
-            return self.waiting[0].seen_step <= self.decoding.steps and room > self._late()[0]
+            return self.waiting[0].seen_step <= self.decoding.steps and room > self.late()[0]
         return room > 0
-
-    def steps_alike(self) -> int:
-        """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does."""
-        steps = self.decoding.steps_to_end()
-        if not self._is_ahead:
-            return self.decoding.steps_within(self.pool.free, steps)
-        slots, blocks = self._late()
-        if slots or (self.waiting and self.waiting[0].seen_step > self.decoding.steps):
-            steps = 1
-        return self.decoding.steps_within(self.pool.free - blocks, steps)
 
     def tokens_cached(self, sequence: Sequence) -> int:
         """Tokens of a running sequence in the KV cache."""
@@ -129,15 +95,13 @@ class Scheduler:
         free = self.pool.free
         self.leave(sequence)
         if self._is_ahead:
-            slots, blocks = self._late()
+            slots, blocks = self.late()
             self._late_step = self.decoding.steps
             self._late_slots, self._late_blocks = slots + 1, blocks + self.pool.free - free
 
     def leave(self, sequence: Sequence) -> None:
         """Out of the batch, with its blocks."""
-        tokens = self.tokens_cached(sequence)
-        if sequence.finish_step >= 0:
-            self.decoding.leave(sequence)
+        tokens = sequence.computed if sequence.finish_step < 0 else self.decoding.leave(sequence)
         if self.partial is sequence:
             self.partial = None
         if sequence.adapter is not None:
@@ -154,7 +118,7 @@ class Scheduler:
             self.waiting.remove(sequence)
             self._is_blocked = False
 
-    def _late(self) -> tuple[int, int]:
+    def late(self) -> tuple[int, int]:
         """Slots and blocks that came free too late for the next step."""
         if self._late_step != self.decoding.steps or not self.running:
             return 0, 0
@@ -164,11 +128,12 @@ class Scheduler:
 
     def _continue(self, sequence: Sequence, step: Step) -> None:
         """The next chunk of the half-computed prompt; when there is no room, it has to go."""
-        new = sequence.prompt_tokens + sequence.generated - sequence.computed
+        cached, block = sequence.computed, self._block
+        new = sequence.prompt_tokens + sequence.generated - cached
         if new > step.budget:
             new = step.budget
-        blocks = self._blocks_for(sequence.computed, new)
-        if blocks > self.pool.free - (self._late()[1] if self._is_ahead else 0):
+        blocks = -(-(cached + new) // block) + -cached // block
+        if blocks > self.pool.free - (self.late()[1] if self._is_ahead else 0):
             self._preempt(sequence)
         else:
             self._compute(sequence, new, blocks, step)
@@ -181,7 +146,7 @@ class Scheduler:
             if sequence.adapter is not None and not self.adapters.fits(sequence.adapter):
                 passed.append(waiting.popleft())
             elif not self._admit_one(sequence, now_s, step):
-                self._is_blocked = not self._late()[1]  # late blocks may be enough in the next step
+                self._is_blocked = not self.late()[1]  # late blocks may be enough in the next step
                 break
         if passed:
             self._lacks_adapters = self._is_blocked = not waiting
@@ -196,13 +161,13 @@ class Scheduler:
             shared, fetched = self._cached_blocks(sequence, tokens)
         held = (len(shared) + len(fetched)) * block
         new = min(step.budget, tokens - held)
-        blocks = self._blocks_for(held, new)
+        blocks = self.blocks_for(held, new)
         must_fit = blocks
         if self.limits.reserve_prompt and new < tokens - held:
-            must_fit = self._blocks_for(held, tokens - held)
+            must_fit = self.blocks_for(held, tokens - held)
         if shared or fetched:
             must_fit += pool.idle(shared) + len(fetched)
-        if must_fit > pool.free - (self._late()[1] if self._is_ahead else 0):
+        if must_fit > pool.free - (self.late()[1] if self._is_ahead else 0):
             return False
         self.waiting.popleft()
         self._enter(sequence, step)
@@ -247,18 +212,19 @@ class Scheduler:
         self.pool.take(blocks)
         step.chunks.append((new, cached))
         step.budget -= new
-        sequence.computed = cached + new
+        computed = sequence.computed = cached + new
         if sequence.block_hashes and self.limits.prefix_caching:
-            full = min(sequence.computed, sequence.prompt_tokens) // self._block
+            full = min(computed, sequence.prompt_tokens) // self._block
             names = sequence.block_hashes[cached // self._block : full]
             sequence.held += self.pool.named(names)
-        if sequence.computed < sequence.prompt_tokens + sequence.generated:
+        if computed < sequence.prompt_tokens + sequence.generated:
             self.partial = sequence
         else:
             self.partial = None
             step.computed.append(sequence)
 
-    def _blocks_for(self, held_tokens: int, new_tokens: int) -> int:
+    def blocks_for(self, held_tokens: int, new_tokens: int) -> int:
+        """Blocks that new tokens need after those that are held."""
         return -(-(held_tokens + new_tokens) // self._block) + -held_tokens // self._block
 
     # ---- blocks given up ----

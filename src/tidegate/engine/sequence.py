@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from tidegate.core.values import value
+from tidegate.engine.latency import Chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +126,39 @@ class Sequence:
         self.origin = 0  # while decoding: step number minus tokens out
         self.finish_step = -1  # while decoding: the step that gives its last token
 
+    @property
+    def tokens(self) -> int:
+        """What has to be computed before it gives its next token: the prompt, and what came out before."""
+        return self.prompt_tokens + self.generated
+
     def __repr__(self) -> str:
         return (
             f"<Sequence {self.key}: {self.prompt_tokens} in, {self.output_tokens} out,"
             f" first token {self.first_token_s}, finished {self.finished_s}>"
         )
+
+
+class Step:
+    """What one step consists of besides its decoding sequences. There is one, used again and again."""
+
+    __slots__ = ("budget", "chunks", "computed", "load_s")
+
+    def __init__(self) -> None:
+        self.budget = 0
+        """Tokens that could still be computed in it."""
+        self.chunks: list[Chunk] = []
+        self.computed: list[Sequence] = []
+        """Those whose prompts it completes."""
+        self.load_s = 0.0
+        """Loading adapters, and blocks from the host."""
+
+    def begin(self, budget: int) -> None:
+        """Empty it for the next step."""
+        self.budget = budget
+        self.load_s = 0.0
+        if self.chunks:
+            self.chunks.clear()
+            self.computed.clear()
 
 
 @value

@@ -89,9 +89,15 @@ class SimEngine:
         if sequence in self._held:
             self._held.remove(sequence)
             return
+        self.catch_up()
         self.engine.abort(sequence)
         if not self._is_looking and not self.hangs:
             self._arm()
+
+    def catch_up(self) -> None:
+        """Let its figures be those of now. Between two looks it stands at an earlier moment."""
+        if not self.hangs:
+            self.engine.catch_up(self._kernel.now_s)
 
     def kill(self) -> list[RequestId]:
         """It is gone. The requests that were cut off."""

@@ -103,6 +103,7 @@ class Scraper:
         """Take one page of each engine and of each model."""
         used: dict[ModelId, list[float]] = {}
         for replica_id, sim in self._engines.items():
+            sim.catch_up()
             used.setdefault(sim.model, []).append(self._utilization(sim))
             self._send(replica_id, self._page(sim))
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}

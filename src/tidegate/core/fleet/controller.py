@@ -166,7 +166,7 @@ class FleetController:
             replica.size
             for replica in self._keeper.replicas
             if not replica.is_gone
-            and not (replica.model in self._plans and (replica.is_live or replica.can_be_kept))
+            and not ((replica.is_live or replica.can_be_kept) and replica.model in self._plans)
         ]
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         grants = grant(wishes, self._limits, leaving, left)
@@ -179,7 +179,7 @@ class FleetController:
     # ---- 6. routes ----
 
     def _publish(self, now_s: float, *, on_tick: bool) -> list[FleetEffect]:
-        routes = routes_of(self._keeper.replicas, self._keeper.slots_of, self._keeper.cold)
+        routes = routes_of(self._keeper.replicas, self._keeper.cold)
         published = self._routes.publish(self._model_routes(now_s), routes, now_s, on_tick=on_tick)
         self._keeper.note_published(self._routes.version)
         return list(published)
@@ -198,15 +198,14 @@ class FleetController:
     # ---- 7. the next moment ----
 
     def _wake(self, now_s: float) -> list[FleetEffect]:
-        moments = [plan.due_s for plan in self._plans.values()]
+        moments: list[float | None] = []
         for plan in self._plans.values():
             block = plan.gate.block(now_s)
-            moments.append(block.until_s if block else None)
+            moments += plan.due_s, block.until_s if block else None
         if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
             moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
         moments += self._keeper.moments()
-        ahead = [moment for moment in moments if moment is not None and moment > now_s]
-        wake_s = min(ahead, default=None)
+        wake_s = min([moment for moment in moments if moment is not None and moment > now_s], default=None)
         if wake_s is None or wake_s == self._wake_s:
             return []
         self._wake_s = wake_s

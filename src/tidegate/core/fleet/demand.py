@@ -139,7 +139,7 @@ class DemandBook:
             peak_leaves_at_s=leaves_at_s,
             complete_since_s=self._complete_since_s(model, now_s),
             last_active_s=max(
-                (f.last_active_s for f in figures if f.last_active_s is not None), default=None
+                [f.last_active_s for f in figures if f.last_active_s is not None], default=None
             ),
             latency_p95_s=self._latency_p95_s(model, figures, now_s),
             gpu_utilization=signals.gpu_utilization if signals else None,
@@ -169,7 +169,7 @@ class DemandBook:
         return [gateway.models[model] for gateway in self._gateways.values() if model in gateway.models]
 
     def _concurrency(self, model: ModelId) -> float:
-        return sum(said.concurrency for said in self._figures(model))
+        return sum([said.concurrency for said in self._figures(model)])
 
     def _complete_since_s(self, model: ModelId, now_s: float) -> float | None:
         since_s: list[float] = []

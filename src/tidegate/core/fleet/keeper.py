@@ -55,11 +55,6 @@ class Keeper:
         plan = self._plans.get(replica.model)
         return plan.spec if plan else replica.spec
 
-    def slots_of(self, replica: Replica) -> int:
-        """Requests it takes at once while it serves: the batch size that its engine was started with,
-        whatever its model's settings say by now."""
-        return replica.spec.slots
-
     # ---- what was seen ----
 
     def adopt(self, event: ReplicaAdopted, now_s: float) -> list[Order]:
@@ -111,7 +106,7 @@ class Keeper:
 
     def note_published(self, version: int) -> None:
         """The table of this version is the first that shows what has begun to drain."""
-        for replica in self.replicas:
+        for replica in self.replicas.not_serving():
             if replica.is_emptying and replica.drain_version is None:
                 replica.drain_version = version
 
@@ -146,14 +141,14 @@ class Keeper:
         """Give up starts that took too long, promote what is ready, forgive what has proven itself."""
         effects: list[Order] = []
         for replica in self.replicas:
-            spec = self.spec_of(replica)
-            if replica.is_coming_up and now_s >= replica.launched_s + spec.start_deadline_s:
+            if replica.state is State.SERVING:
+                if not replica.is_forgiven:
+                    self._forgive(replica, now_s)
+            elif replica.is_coming_up and now_s >= self._start_due_s(replica):
                 effects.append(self._give_up(replica, now_s))
             # One that is ready without an address stays warm: no request can be sent there.
             elif replica.state is State.WARM and replica.address is not None:
                 replica.move(Seen.PROMOTED, now_s)
-            elif replica.state is State.SERVING and not replica.is_forgiven:
-                self._forgive(replica, now_s)
         return effects
 
     def _give_up(self, replica: Replica, now_s: float) -> Order:
@@ -313,7 +308,7 @@ class Keeper:
     def stop_drained(self, now_s: float) -> list[Order]:
         """End what has drained, and once more what should have ended."""
         effects: list[Order] = []
-        for replica in self.replicas:
+        for replica in self.replicas.not_serving():
             if replica.state is State.DRAINING or (replica.stopped_s is not None and not replica.is_gone):
                 because = drain.stop_because(replica, self._demand, now_s)
                 if because is not None:
@@ -328,11 +323,14 @@ class Keeper:
 
     def moments(self) -> list[float | None]:
         """When each replica is to be looked at again."""
-        return [self._due_s(replica) for replica in self.replicas]
+        return [self._due_s(replica) for replica in self.replicas.not_serving()]
+
+    def _start_due_s(self, replica: Replica) -> float:
+        return replica.launched_s + self.spec_of(replica).start_deadline_s
 
     def _due_s(self, replica: Replica) -> float | None:
         if replica.is_coming_up:
-            return replica.launched_s + self.spec_of(replica).start_deadline_s
+            return self._start_due_s(replica)
         if replica.stopped_s is not None and not replica.is_gone:
             return replica.stopped_s + drain.STOP_AGAIN_S
         return replica.drain_due_s if replica.is_emptying else None

@@ -66,7 +66,7 @@ class Plan:
         serving = [replica for replica in replicas if replica.state is State.SERVING]
         ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
         coming_up = len([replica for replica in replicas if replica.is_coming_up])
-        slots = sum(replica.spec.slots for replica in serving)
+        slots = sum([replica.spec.slots for replica in serving])
         standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
 

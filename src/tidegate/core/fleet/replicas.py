@@ -120,6 +120,10 @@ class Replicas:
         """The record; None when the id is not known."""
         return self._by_id.get(replica_id)
 
+    def not_serving(self) -> list[Replica]:
+        """Those for which time or a report may bring something to do: nearly always the fewest."""
+        return [replica for replica in self._by_id.values() if replica.state is not State.SERVING]
+
     def by_model(self) -> dict[ModelId, list[Replica]]:
         """All records by model as of now, each list in order of id. Later ones are not put into it."""
         if self._by_model is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from tidegate.core.effects import PublishRoutes
 from tidegate.core.fleet.coldstart import ColdStarts
@@ -56,17 +56,19 @@ class RouteBook:
         return [PublishRoutes(self._table)]
 
 
-def routes_of(
-    replicas: Iterable[Replica], slots: Callable[[Replica], int], cold: ColdStarts
-) -> tuple[Route, ...]:
+def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...]:
     """A route for each replica that has not ended, in order of id."""
-    return tuple(_route(replica, slots, cold) for replica in replicas if not replica.is_ended)
+    return tuple([_route(replica, cold) for replica in replicas if not replica.is_ended])
 
 
-def _route(replica: Replica, slots: Callable[[Replica], int], cold: ColdStarts) -> Route:
-    """The replica's route; the very one of the last time when nothing about it has changed."""
+def _route(replica: Replica, cold: ColdStarts) -> Route:
+    """The replica's route; the very one of the last time when nothing about it has changed.
+
+    While it serves it takes as many requests at once as it was started for, whatever its model's settings
+    say by now.
+    """
     last, state = replica.route, replica.state
-    free = slots(replica) if state is State.SERVING else 0
+    free = replica.spec.slots if state is State.SERVING else 0
     ready_s = _ready_s(replica, cold) if replica.is_coming_up else None
     if (
         last is not None
