@@ -14,10 +14,12 @@ from collections.abc import Hashable
 class AdapterSlots:
     """Which adapters are loaded, and how many sequences of the batch use each."""
 
-    __slots__ = ("_loaded", "_slots", "uses")
+    __slots__ = ("_loaded", "_slots", "loads", "uses")
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
+        self.loads = 0
+        """Adapters loaded so far, again ones counted again."""
         self._loaded: OrderedDict[Hashable, None] = OrderedDict()
         self.uses: dict[Hashable, int] = {}
         """Sequences in the batch by adapter; only adapters in use are in it."""
@@ -31,6 +33,7 @@ class AdapterSlots:
         is_new = adapter not in self._loaded
         if is_new and len(self._loaded) == self._slots:
             del self._loaded[next(name for name in self._loaded if name not in self.uses)]
+        self.loads += is_new
         self._loaded[adapter] = None
         self._loaded.move_to_end(adapter)
         self.uses[adapter] = self.uses.get(adapter, 0) + 1

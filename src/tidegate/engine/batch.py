@@ -114,6 +114,11 @@ class Engine:
         return self._scheduler.preemptions
 
     @property
+    def adapter_loads(self) -> int:
+        """LoRA adapters loaded so far, again ones counted again."""
+        return self._scheduler.adapters.loads
+
+    @property
     def pool(self) -> BlockPool:
         """The KV cache, to be looked at."""
         return self._scheduler.pool

@@ -164,6 +164,7 @@ class SimGateway:
             trace.prompt_tokens[row] or 1,
             trace.output_tokens[row] or 1,
             () if trace.prefixes is None else trace.prefixes[row],
+            None if trace.adapters is None else trace.adapters[row],
         )
         engine = self.engines.get(order.replica_id)
         if engine is None:
