@@ -58,8 +58,11 @@ class Ramp:
         return self._limit
 
     def began(self, took_s: float, expected_s: float | None) -> None:
-        """A first token came; ``expected_s`` is what its peers would have needed, None when not known."""
-        if expected_s is None:
+        """A first token came; ``expected_s`` is what its peers would have needed, None when not known.
+
+        Nothing at all is no measure either: a prompt without a token, or peers faster than the clock.
+        """
+        if not expected_s:
             self._limit *= 2
             return
         ratio = took_s / expected_s

@@ -372,3 +372,11 @@ def test_it_is_taken_up_twice_at_most():
 
     last = world.on(UpstreamFailed("a", Failure.CUT, resumable_tokens=9), 4.0)
     assert outcomes(last) == [("a", Outcome.FAILED_MIDSTREAM)]
+
+
+def test_peers_that_needed_no_time_at_all_are_no_measure_for_a_newcomer():
+    ramp = Ramp(0.0, 30.0, 1_000)
+
+    ramp.began(0.3, 0.0)
+
+    assert (ramp.limit, ramp.lags) == (2, False)
