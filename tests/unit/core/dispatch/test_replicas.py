@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidegate.core.dispatch.ramp import Ramp
 from tidegate.core.effects import CancelUpstream, Hedge, Resume, WakeAt
 from tidegate.core.events import (
     ClientGone,
