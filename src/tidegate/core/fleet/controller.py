@@ -25,10 +25,12 @@ from tidegate.core.events import (
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
-from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.plan import Plan, standing_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
-from tidegate.core.fleet.scaling.limits import grant
+from tidegate.core.fleet.scaling.autoscaler import Standing
+from tidegate.core.fleet.scaling.limits import Wish, grant
+from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.view import FleetView, model_view, replica_views
 from tidegate.core.settings import FleetLimits
@@ -151,17 +153,14 @@ class FleetController:
     # ---- 3. numbers ----
 
     def _decide(self, by_model: dict[ModelId, list[Replica]], now_s: float) -> list[FleetEffect]:
-        demands = {
-            model: self._demand.demand(model, plan.spec.scaling.window_s, now_s)
-            for model, plan in self._plans.items()
-        }
-        proposals = {
-            model: plan.propose(demands[model], by_model.get(model, []), now_s)
-            for model, plan in self._plans.items()
-        }
-        wishes = [
-            plan.wish(proposals[model], by_model.get(model, []), now_s) for model, plan in self._plans.items()
-        ]
+        asked: list[tuple[Plan, Demand, Proposal, Standing]] = []
+        wishes: list[Wish] = []
+        for model, plan in self._plans.items():
+            demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
+            standing = standing_of(by_model.get(model, ()))
+            proposal = plan.propose(demand, standing, now_s)
+            asked.append((plan, demand, proposal, standing))
+            wishes.append(plan.wish(proposal, standing, now_s))
         leaving = [
             replica.size
             for replica in self._keeper.replicas
@@ -170,10 +169,10 @@ class FleetController:
         ]
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         grants = grant(wishes, self._limits, leaving, left)
-        settled = (
-            plan.settle(demands[model], proposals[model], grants[model], by_model.get(model, []))
-            for model, plan in self._plans.items()
-        )
+        settled = [
+            plan.settle(demand, proposal, grants[plan.model], standing)
+            for plan, demand, proposal, standing in asked
+        ]
         return [decision for decision in settled if decision is not None]
 
     # ---- 6. routes ----

@@ -124,7 +124,7 @@ class DemandBook:
     def demand(self, model: ModelId, window_s: float, now_s: float) -> Demand:
         """The model's demand over all gateways as of now."""
         figures = self._figures(model)
-        concurrency = sum([said.concurrency for said in figures])
+        queued, in_flight, concurrency, last_active_s, since_s = _added(figures, now_s)
         peak, leaves_at_s = concurrency, None
         window = self._peaks.get(model)
         found = window.peak(window_s, now_s) if window else None
@@ -132,15 +132,13 @@ class DemandBook:
             peak, leaves_at_s = found
         signals = self._fresh_signals(model, now_s)
         return Demand(
-            queued=sum([said.queued for said in figures]),
-            in_flight=sum([said.in_flight for said in figures]),
+            queued=queued,
+            in_flight=in_flight,
             concurrency=concurrency,
             peak=peak,
             peak_leaves_at_s=leaves_at_s,
-            complete_since_s=self._complete_since_s(model, now_s),
-            last_active_s=max(
-                [f.last_active_s for f in figures if f.last_active_s is not None], default=None
-            ),
+            complete_since_s=max(since_s) if since_s and len(since_s) == len(self._gateways) else None,
+            last_active_s=last_active_s,
             latency_p95_s=self._latency_p95_s(model, figures, now_s),
             gpu_utilization=signals.gpu_utilization if signals else None,
             ttft_p90_s=signals.ttft_p90_s if signals else None,
@@ -171,15 +169,6 @@ class DemandBook:
     def _concurrency(self, model: ModelId) -> float:
         return sum([said.concurrency for said in self._figures(model)])
 
-    def _complete_since_s(self, model: ModelId, now_s: float) -> float | None:
-        since_s: list[float] = []
-        for gateway in self._gateways.values():
-            said = gateway.models.get(model)
-            if said is None or not said.is_heard(now_s):
-                return None
-            since_s.append(said.since_s)
-        return max(since_s, default=None)
-
     def _latency_p95_s(self, model: ModelId, figures: list[_Figures], now_s: float) -> float | None:
         """The worst that is known and fresh: percentiles of several gateways can't be added up."""
         signals = self._signals.get(model)
@@ -192,6 +181,25 @@ class DemandBook:
     def _fresh_signals(self, model: ModelId, now_s: float) -> _Signals | None:
         signals = self._signals.get(model)
         return signals if signals and now_s <= signals.at_s + SIGNAL_GOOD_FOR_S else None
+
+
+def _added(figures: list[_Figures], now_s: float) -> tuple[int, int, float, float | None, list[float]]:
+    """All gateways together: queued, in flight, concurrency, when a request last arrived or ended; and since
+    when each that is heard has been heard."""
+    queued = in_flight = 0
+    concurrency: float = 0
+    last_active_s: float | None = None
+    since_s: list[float] = []
+    for said in figures:
+        queued += said.queued
+        in_flight += said.in_flight
+        concurrency += said.concurrency
+        active_s = said.last_active_s
+        if active_s is not None and (last_active_s is None or active_s > last_active_s):
+            last_active_s = active_s
+        if said.is_heard(now_s):
+            since_s.append(said.since_s)
+    return queued, in_flight, concurrency, last_active_s, since_s
 
 
 def _heard(before: _Figures | None, demand: ModelDemand, now_s: float) -> _Figures:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
@@ -21,8 +23,7 @@ class _Basis:
     demand: Demand
     proposal: Proposal
     grant: Grant
-    live: int
-    serving: int
+    standing: Standing
 
 
 class Plan:
@@ -61,35 +62,26 @@ class Plan:
         """It was started in another way than one would be now."""
         return replica.spec is not self.spec and replica.spec.command_hash != self.spec.command_hash
 
-    def propose(self, demand: Demand, replicas: list[Replica], now_s: float) -> Proposal:
+    def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """What this model's policy wants, before the final clamp."""
-        serving = [replica for replica in replicas if replica.state is State.SERVING]
-        ready_s = [replica.ready_s for replica in serving if replica.ready_s is not None]
-        coming_up = len([replica for replica in replicas if replica.is_coming_up])
-        slots = sum([replica.spec.slots for replica in serving])
-        standing = Standing(coming_up, len(serving), slots, min(ready_s, default=None))
         return self.autoscaler.propose(demand, standing, now_s)
 
-    def wish(self, proposal: Proposal, replicas: list[Replica], now_s: float) -> Wish:
+    def wish(self, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
         """The proposal in the words of the final clamp."""
         return Wish(
             model=self.model,
             wanted=proposal.wanted,
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
-            held=len([replica for replica in replicas if replica.is_live or replica.can_be_kept]),
+            held=standing.live + standing.kept,
             size=self.size,
             can_start=self.gate.block(now_s) is None,
         )
 
-    def settle(
-        self, demand: Demand, proposal: Proposal, grant: Grant, replicas: list[Replica]
-    ) -> Decision | None:
+    def settle(self, demand: Demand, proposal: Proposal, grant: Grant, standing: Standing) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
         changed number, one held back in another way than was told last, or a remark."""
-        live = len([replica for replica in replicas if replica.is_live])
-        serving = len([replica for replica in replicas if replica.state is State.SERVING])
-        self._basis = _Basis(demand, proposal, grant, live, serving)
+        self._basis = _Basis(demand, proposal, grant, standing)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
         saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark)
@@ -147,14 +139,33 @@ class Plan:
         return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h)
 
 
+def standing_of(replicas: Iterable[Replica]) -> Standing:
+    """One model's replicas, counted."""
+    coming_up = serving = slots = live = kept = 0
+    first_ready_s: float | None = None
+    for replica in replicas:
+        if replica.state is State.SERVING:
+            serving += 1
+            live += 1
+            slots += replica.spec.slots
+            ready_s = replica.ready_s
+            if ready_s is not None and (first_ready_s is None or ready_s < first_ready_s):
+                first_ready_s = ready_s
+        else:
+            coming_up += replica.is_coming_up
+            live += replica.is_live
+            kept += replica.can_be_kept
+    return Standing(coming_up, serving, slots, first_ready_s, live, kept)
+
+
 def _inputs(basis: _Basis) -> dict[str, float]:
     """The numbers that the decision was made from. What is not known is left out."""
     inputs = dict(basis.proposal.inputs)
     inputs["asked"] = float(basis.proposal.asked)
     inputs["queued"] = float(basis.demand.queued)
     inputs["in_flight"] = float(basis.demand.in_flight)
-    inputs["live"] = float(basis.live)
-    inputs["serving"] = float(basis.serving)
+    inputs["live"] = float(basis.standing.live)
+    inputs["serving"] = float(basis.standing.serving)
     if basis.demand.complete_since_s is not None:
         inputs["complete_since_s"] = basis.demand.complete_since_s
     return inputs

@@ -58,7 +58,18 @@ class RouteBook:
 
 def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...]:
     """A route for each replica that has not ended, in order of id."""
-    return tuple([_route(replica, cold) for replica in replicas if not replica.is_ended])
+    routes: list[Route] = []
+    for replica in replicas:
+        last = replica.route
+        if (
+            last is not None
+            and last.state is State.SERVING is replica.state
+            and last.address is replica.address
+        ):
+            routes.append(last)  # what it was started for does not change, and nearly always it is so
+        elif not replica.is_ended:
+            routes.append(_route(replica, cold))
+    return tuple(routes)
 
 
 def _route(replica: Replica, cold: ColdStarts) -> Route:

@@ -17,13 +17,17 @@ from tidegate.core.values import value
 
 @value
 class Standing:
-    """What one model's replicas have to say to its autoscaler."""
+    """One model's replicas, counted."""
 
     coming_up: int = 0
     serving: int = 0
     serving_slots: int = 0
     first_ready_s: float | None = None
     """When the first of those that serve now became ready; None when none serves."""
+    live: int = 0
+    """Serving or on the way to it."""
+    kept: int = 0
+    """Draining, and could be kept."""
 
 
 class Autoscaler:
