@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from tidegate.engine.foresight import Foresight
+from tidegate.engine.foresight import UNKNOWN, Foresight
 from tidegate.engine.grouping import Grouping
 from tidegate.engine.kv import BlockPool
 from tidegate.engine.latency import StepLaw
@@ -31,7 +31,8 @@ class Engine:
         self.busy_s = 0.0
         """Time spent in steps so far."""
         self._scheduler = Scheduler(limits, grouping)
-        self._decoding = self._scheduler.decoding
+        self.decoding = self._scheduler.decoding
+        """The sums of those that decode, to be looked at."""
         self._started: list[Sequence] = []  # not told yet
         self._ended: list[Sequence] = []
         self._law = law
@@ -64,8 +65,8 @@ class Engine:
             self.now_s = now_s  # it was idle
         sequence.queued_s = now_s
         if self.limits.async_scheduling:
-            sequence.seen_step = self._decoding.steps + (self.now_s > now_s)
-            self._foresight.forget()
+            sequence.seen_step = self.decoding.steps + (self.now_s > now_s)
+            self._foresight.steps = UNKNOWN
         self._scheduler.queue(sequence)
 
     def abort(self, sequence: Sequence) -> None:
@@ -75,7 +76,7 @@ class Engine:
         dropped at the moment up to which the engine has run.
         """
         self._scheduler.drop(sequence)
-        self._foresight.forget()
+        self._foresight.steps = UNKNOWN
         for untold in (self._started, self._ended):
             if sequence in untold:
                 untold.remove(sequence)
@@ -96,17 +97,17 @@ class Engine:
     @property
     def steps(self) -> int:
         """Steps begun so far."""
-        return self._decoding.steps
+        return self.decoding.steps
 
     @property
     def step_tokens(self) -> int:
         """Tokens computed in all steps so far, prompts and answers."""
-        return self.prompt_tokens + self._decoding.decoded
+        return self.prompt_tokens + self.decoding.decoded
 
     @property
     def output_tokens(self) -> int:
         """Tokens of answers so far. The step that completes a prompt gives one too."""
-        return self._decoding.entered + self._decoding.decoded
+        return self.decoding.entered + self.decoding.decoded
 
     @property
     def preemptions(self) -> int:
@@ -151,7 +152,7 @@ class Engine:
             return sequence.output_tokens - (sequence.finished_s > now_s)
         if sequence.finish_step < 0:
             return sequence.generated
-        return self._decoding.steps - sequence.origin - (self.now_s > now_s)
+        return self.decoding.steps - sequence.origin - (self.now_s > now_s)
 
     def advance(self, now_s: float) -> Progress:
         """Run until ``now_s`` by leaps and tell what has happened by then and was not told before."""
@@ -166,7 +167,7 @@ class Engine:
 
     def step(self) -> Progress:
         """Run one step, whatever it is, and tell what it brought. Empty when there is nothing to do."""
-        if self._scheduler.partial or self._decoding.count or self._scheduler.may_admit(self.now_s):
+        if self._scheduler.partial or self.decoding.count or self._scheduler.may_admit(self.now_s):
             self._step()
         return self._tell()
 
@@ -185,7 +186,7 @@ class Engine:
         while self.now_s < limit_s or (step_at_limit and self.now_s == limit_s):
             if scheduler.partial or (scheduler.waiting and scheduler.may_admit(self.now_s)):
                 self._step()
-            elif self._decoding.count:
+            elif self.decoding.count:
                 if not self._leap(limit_s):
                     return
             else:
@@ -195,7 +196,7 @@ class Engine:
                 self.now_s = max(self.now_s, opens_s)
 
     def _step(self) -> None:
-        decoding = self._decoding
+        decoding = self.decoding
         step = self._scheduler.compose(self.now_s)
         if step.chunks or decoding.count:
             took_s = self._law.mixed_s(decoding.count, decoding.kv_tokens, step.chunks) + step.load_s
@@ -213,7 +214,7 @@ class Engine:
             return True
         if self.now_s >= limit_s:
             return False
-        took_s, decoding = self._foresight.alike_s, self._decoding
+        took_s, decoding = self._foresight.alike_s, self.decoding
         if self.now_s + took_s > limit_s and steps > 1:
             enough = self._law.decode_steps(decoding.count, decoding.kv_tokens, limit_s - self.now_s)
             if enough < steps:
@@ -225,10 +226,10 @@ class Engine:
 
     def _pass(self, steps: int, took_s: float) -> None:
         """The clock moves on; who has all its tokens ends."""
-        self._foresight.forget()
+        self._foresight.steps = UNKNOWN
         self.now_s += took_s
         self.busy_s += took_s
-        for sequence in self._decoding.pass_steps(steps):
+        for sequence in self.decoding.pass_steps(steps):
             self._finish(sequence)
 
     def _begin_decoding(self, sequence: Sequence) -> None:
@@ -236,8 +237,8 @@ class Engine:
         if sequence.first_token_s is None:
             sequence.first_token_s = self.now_s
             self._started.append(sequence)
-        self._decoding.enter(sequence)
-        if sequence.finish_step == self._decoding.steps:
+        self.decoding.enter(sequence)
+        if sequence.finish_step == self.decoding.steps:
             self._finish(sequence)
 
     def _finish(self, sequence: Sequence) -> None:
@@ -246,11 +247,11 @@ class Engine:
         self._scheduler.finish(sequence)
 
     def _tell(self) -> Progress:
-        if not self._started and not self._ended:
-            return _NO_NEWS
-        told = Progress(self._started, self._ended)
-        self._started, self._ended = [], []
-        return told
+        if self._started or self._ended:
+            told = Progress(self._started, self._ended)
+            self._started, self._ended = [], []
+            return told
+        return _NO_NEWS
 
     def __repr__(self) -> str:
         return (

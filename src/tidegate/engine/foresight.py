@@ -6,6 +6,8 @@ themselves, so the moment is given as late as is plain to see, but never too lat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tidegate.engine.latency import Chunk, StepLaw
 from tidegate.engine.scheduler import Scheduler
 
@@ -15,14 +17,15 @@ UNKNOWN = -1
 class Foresight:
     """Looks ahead, and changes nothing."""
 
-    __slots__ = ("_law", "_scheduler", "_steps", "alike_s")
+    __slots__ = ("_law", "_scheduler", "alike_s", "steps")
 
     def __init__(self, scheduler: Scheduler, law: StepLaw) -> None:
         self._scheduler = scheduler
         self._law = law
-        self._steps = UNKNOWN
+        self.steps = UNKNOWN
+        """What ``steps_alike`` has told; to be made UNKNOWN when something has happened."""
         self.alike_s = 0.0
-        """How long the steps last that ``steps_alike`` has told last."""
+        """How long these steps last."""
 
     def __repr__(self) -> str:
         return f"<Foresight of {self._scheduler.decoding.count} decoding>"
@@ -30,32 +33,29 @@ class Foresight:
     def obey(self, law: StepLaw) -> None:
         """Another law is in force from the next step on."""
         self._law = law
-        self._steps = UNKNOWN
-
-    def forget(self) -> None:
-        """Something has happened; what was told is true no longer."""
-        self._steps = UNKNOWN
+        self.steps = UNKNOWN
 
     def steps_alike(self) -> int:
         """Decode steps until one ends a sequence or finds too few free blocks; 0: the next one does.
 
         Kept until something happens: who asks when to look asks again when he looks.
         """
-        if self._steps == UNKNOWN:
+        if self.steps == UNKNOWN:
             decoding = self._scheduler.decoding
-            steps = self._steps = self._count_alike()
+            steps = self.steps = self._count_alike()
             if steps:
                 self.alike_s = self._law.decode_s(decoding.count, decoding.kv_tokens, steps)
-        return self._steps
+        return self.steps
 
     def news_s(self, now_s: float) -> float | None:
         """The end of the first step that may bring something, when the next begins at ``now_s``; its beginning
         when it has to be composed to tell; None when none begins."""
         scheduler, decoding = self._scheduler, self._scheduler.decoding
         if scheduler.partial or (scheduler.waiting and scheduler.may_admit(now_s)):
-            for number, chunk in enumerate(self._chunks()):
-                kv_tokens = decoding.kv_tokens + number * decoding.count
+            kv_tokens = decoding.kv_tokens
+            for chunk in self._chunks():
                 now_s += self._law.mixed_s(decoding.count, kv_tokens, (chunk,))
+                kv_tokens += decoding.count
             return now_s
         if decoding.count:
             return now_s + self.alike_s if self.steps_alike() else now_s
@@ -71,25 +71,29 @@ class Foresight:
             steps = 1
         return decoding.steps_within(scheduler.pool.free - blocks, steps)
 
-    def _chunks(self) -> list[Chunk]:
+    def _chunks(self) -> Iterable[Chunk]:
         """The prompt chunks of the next steps, one a step, up to the first step that may bring something.
         Empty when that is not plain to see: others may go with them, or somebody be preempted."""
-        scheduler, decoding, limits = self._scheduler, self._scheduler.decoding, self._scheduler.limits
-        sequence = scheduler.partial
+        scheduler, limits = self._scheduler, self._scheduler.limits
+        sequence, cached = scheduler.partial, 0
         if limits.async_scheduling or scheduler.grouping or len(scheduler.waiting) > (sequence is None):
-            return []
-        cached = 0
+            return ()
         if sequence is None:
             sequence = scheduler.waiting[0]
             if sequence.adapter is not None or (sequence.block_hashes and limits.prefix_caching):
-                return []
+                return ()
         else:
             cached = sequence.computed
-        left, budget = sequence.tokens - cached, limits.max_step_tokens - decoding.count
-        steps = -(-left // budget)
-        if decoding.count:
-            steps = min(steps, decoding.steps_to_end())
+        left = sequence.prompt_tokens + sequence.generated - cached
+        decoding = scheduler.decoding
+        budget = limits.max_step_tokens - decoding.count
+        steps = 1
+        if left > budget:
+            steps = -(-left // budget)
+            if decoding.count:
+                steps = min(steps, decoding.steps_to_end())
         if scheduler.blocks_for(cached, left) + decoding.grow_in(steps) > scheduler.pool.free:
-            return []
-        ends = range(budget, steps * budget + 1, budget)
-        return [(min(budget, left - end + budget), cached + end - budget) for end in ends]
+            return ()
+        if left <= budget:
+            return ((left, cached),)
+        return [(min(budget, left - done), cached + done) for done in range(0, steps * budget, budget)]

@@ -126,11 +126,6 @@ class Sequence:
         self.origin = 0  # while decoding: step number minus tokens out
         self.finish_step = -1  # while decoding: the step that gives its last token
 
-    @property
-    def tokens(self) -> int:
-        """What has to be computed before it gives its next token: the prompt, and what came out before."""
-        return self.prompt_tokens + self.generated
-
     def __repr__(self) -> str:
         return (
             f"<Sequence {self.key}: {self.prompt_tokens} in, {self.output_tokens} out,"

@@ -138,10 +138,10 @@ class SimEngine:
         told = engine.advance(self._kernel.now_s)
         # The tokens since the last look, at the mean step time since then.
         busy_s, steps, tokens = self._seen
-        passed = engine.steps - steps
-        if passed:
-            self._pace.add((engine.busy_s - busy_s) / passed, engine.output_tokens - tokens)
-            self._seen = (engine.busy_s, engine.steps, engine.output_tokens)
+        sums = engine.decoding
+        if sums.steps != steps:
+            self._seen = (engine.busy_s, sums.steps, sums.entered + sums.decoded)
+            self._pace.add((engine.busy_s - busy_s) / (sums.steps - steps), self._seen[2] - tokens)
         for sequence in told.started:
             self._first_byte(sequence, self.replica_id)
         for sequence in told.ended:
