@@ -6,7 +6,9 @@ freed longest ago is taken first, and a named block in that line can be picked o
 sequence the last blocks go into the line first, so that the beginning of a prompt lives longest.
 
 Law: vLLM's automatic prefix caching (vllm-project/vllm, V1 block pool, 2025). Nameless blocks are
-only counted, so a sequence costs no work per block unless its blocks have names.
+only counted, so a sequence costs no work per block unless its blocks have names. What one sequence gives
+back stands in the line as one *run*. A block picked out by its name leaves its place there, which is passed
+over when its turn comes: nothing is ever searched for.
 
 With a host tier, a named block whose room is taken goes on living in host memory, as long as it is among
 the last ``host_blocks`` that came there or were asked for (vLLM's KV offloading, 2025).
@@ -14,29 +16,49 @@ the last ``host_blocks`` that came there or were asked for (vLLM's KV offloading
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from itertools import takewhile
 
-NAMED = 0
-"""In the line, a block with a name, where a number stands for so many nameless ones."""
+
+class _Run:
+    """Blocks that were freed together: the nameless ones are taken first, then those with names, last first."""
+
+    __slots__ = ("mark", "names", "nameless")
+
+    def __init__(self, nameless: int, names: list[int], mark: int) -> None:
+        self.nameless = nameless
+        self.names = names
+        self.mark = mark
+        """What a name's use says while it is free and stands here; below zero, and no other run has it."""
 
 
 class BlockPool:
     """All blocks of one engine. ``free`` counts those that may be taken now."""
 
-    __slots__ = ("_host", "_host_blocks", "_line", "_named_in_line", "_uses", "free", "total")
+    __slots__ = (
+        "_host",
+        "_host_blocks",
+        "_line",
+        "_named_in_line",
+        "_passed_over",
+        "_runs",
+        "_uses",
+        "free",
+        "total",
+    )
 
     def __init__(self, total: int, host_blocks: int = 0) -> None:
         self.total = total
         self.free = total
         self._host_blocks = host_blocks
         self._host: OrderedDict[int, None] = OrderedDict()
-        self._uses: dict[int, int] = {}  # of every cached name; 0 for one that is free
-        # The name of a free block -> NAMED, or a fresh object -> how many nameless blocks stand there. Empty
-        # while all free blocks are nameless: then their order is of no interest.
-        self._line: OrderedDict[object, int] = OrderedDict()
+        self._uses: dict[int, int] = {}  # of every cached name; the mark of its run for one that is free
+        # Empty while all free blocks are nameless: then their order is of no interest.
+        self._line: deque[_Run] = deque()
+        self._runs = 0
         self._named_in_line = 0
+        self._passed_over = 0  # names in the line that are not free, or stand in a later run as well
 
     def hits(self, names: Sequence[int]) -> int:
         """How many leading names are cached."""
@@ -54,18 +76,22 @@ class BlockPool:
 
     def idle(self, names: Sequence[int]) -> int:
         """How many of these cached blocks are free now, and would be no longer after ``share``."""
-        return list(map(self._uses.__getitem__, names)).count(0)
+        uses = self._uses
+        return len([name for name in names if uses[name] < 0])
 
     def share(self, names: Sequence[int]) -> None:
         """Use these cached blocks, alone or with others."""
-        uses = self._uses
+        uses, picked = self._uses, 0
         for name in names:
-            if not uses[name]:
-                del self._line[name]
-                self.free -= 1
-                self._named_in_line -= 1
-            uses[name] += 1
-        self._forget_order()
+            count = uses[name]
+            if count < 0:
+                picked += 1
+                count = 0
+            uses[name] = count + 1
+        self.free -= picked
+        self._named_in_line -= picked
+        self._passed_over += picked
+        self._tidy()
 
     def take(self, blocks: int) -> None:
         """Use ``blocks`` nameless blocks; the caller has seen that so many are free."""
@@ -83,44 +109,47 @@ class BlockPool:
     def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
         """A sequence's use of its blocks ends."""
         uses, line = self._uses, self._line
-        if nameless and line:
-            line[object()] = nameless
         self.free += nameless
-        if not named:
-            return
-        if not line and self.free:
-            line[object()] = self.free
-        freed = 0
-        for name in reversed(named):
-            left = uses[name] = uses[name] - 1
-            if not left:
-                line[name] = NAMED
-                freed += 1
-        self._named_in_line += freed
-        self.free += freed
+        mark = ~self._runs
+        names: list[int] = []
+        for name in named:
+            left = uses[name] - 1
+            if left:
+                uses[name] = left
+            else:
+                uses[name] = mark
+                names.append(name)
+        if names or (nameless and line):
+            line.append(_Run(nameless if line else self.free, names, mark))
+            self._runs += 1
+            self._named_in_line += len(names)
+            self.free += len(names)
 
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
-        return sum(uses - 1 for uses in self._uses.values() if uses)
+        return sum(uses - 1 for uses in self._uses.values() if uses > 0)
 
     def _take_from_line(self, blocks: int) -> None:
         line, uses = self._line, self._uses
         while blocks:
-            name, standing = line.popitem(last=False)
-            if standing == NAMED:
-                assert isinstance(name, int)
+            run = line[0]
+            nameless = min(run.nameless, blocks)
+            run.nameless -= nameless
+            blocks -= nameless
+            names, mark = run.names, run.mark
+            while blocks and names:
+                name = names.pop()
+                if uses.get(name) != mark:
+                    self._passed_over -= 1
+                    continue
                 del uses[name]
                 self._named_in_line -= 1
+                blocks -= 1
                 if self._host_blocks:
                     self._keep_in_host(name)
-                blocks -= 1
-            elif standing > blocks:
-                line[name] = standing - blocks
-                line.move_to_end(name, last=False)
-                break
-            else:
-                blocks -= standing
-        self._forget_order()
+            if not names and not run.nameless:
+                line.popleft()
+        self._tidy()
 
     def _keep_in_host(self, name: int) -> None:
         self._host[name] = None
@@ -128,9 +157,15 @@ class BlockPool:
         if len(self._host) > self._host_blocks:
             self._host.popitem(last=False)
 
-    def _forget_order(self) -> None:
+    def _tidy(self) -> None:
+        """Forget the order when it is of no interest, and places that are passed over when they are many."""
         if not self._named_in_line:
             self._line.clear()
+            self._passed_over = 0
+        elif self._passed_over > self.total:
+            for run in self._line:
+                run.names = [name for name in run.names if self._uses.get(name) == run.mark]
+            self._passed_over = 0
 
     def __repr__(self) -> str:
         return f"<BlockPool {self.total - self.free} of {self.total} used, {len(self._uses)} named>"

@@ -12,8 +12,9 @@ from tidegate.core.outcomes import Outcome
 from tidegate.core.types import ReplicaId
 
 RETRY_SHARE = 0.10
-RETRY_FLOOR = 20.0
-"""Retries within half a minute, beside a tenth of the traffic."""
+RETRY_FLOOR = 60.0
+"""Retries within half a minute, beside a tenth of the traffic: the deaths of seven whole replicas of eight slots
+need no more, and an engine that fails every request gets no more than two a second."""
 RESUME_SHARE = 1.0
 """Going on with a broken stream costs its prompt once more; what is left of the answer is due anyway. So as
 many may be taken up as requests came in, and not a tenth."""

@@ -270,12 +270,12 @@ def test_retries_stop_when_the_budget_is_spent():
     world = World(max_retries=1_000)
     world.table(0, *((f"m-{n}", 100) for n in range(10, 99)))
     ended = 0
-    for n in range(60):
+    for n in range(100):
         world.ask(f"r{n}", 0.0)
-    for n in range(60):
+    for n in range(100):
         ended += len(outcomes(world.on(UpstreamFailed(f"r{n}", Failure.CUT), 0.0)))
 
-    assert ended == 34  # 20 in any case, and a tenth of 60
+    assert ended == 30  # 60 in any case, and a tenth of 100
 
 
 def test_a_replica_that_leaves_the_table_lets_go_of_its_requests():
