@@ -180,6 +180,8 @@ class Keeper:
         """
         for model, plan in self._plans.items():
             plan.remark = ""
+            if not self._failing:
+                continue
             serving = [r for r in by_model.get(model, []) if r.state is State.SERVING]
             verdict = self._failing.verdict(serving, plan.spec.restarts.replace_after_failures, now_s)
             if verdict is None:
@@ -214,7 +216,7 @@ class Keeper:
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
             live = [replica for replica in replicas if replica.is_live]
-            if plan.desired and any(plan.is_outdated(replica) for replica in live):
+            if plan.desired and [r for r in live if r.spec is not plan.spec and plan.is_outdated(r)]:
                 effects += self._renew(plan, replicas, launching, now_s)
                 continue
             missing = plan.desired - len(live)

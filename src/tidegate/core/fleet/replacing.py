@@ -52,6 +52,10 @@ class FailureBook:
     def __repr__(self) -> str:
         return f"<FailureBook {sum(len(gateway.runs) for gateway in self._gateways.values())} runs>"
 
+    def __bool__(self) -> bool:
+        """Some gateway said last that something fails somewhere."""
+        return bool(self._gateways)
+
     def hear(self, report: DemandReport, now_s: float) -> None:
         """Take in a gateway's report; the one before is replaced whole."""
         before = self._gateways.get(report.gateway)
@@ -73,8 +77,6 @@ class FailureBook:
 
         A gateway that is not heard any more accuses nobody.
         """
-        if not self._gateways:
-            return None
         runs = {replica.replica_id: self._worst(replica.replica_id, now_s) for replica in serving}
         worst = max(serving, key=lambda r: (runs[r.replica_id].failures, -r.number), default=None)
         if worst is None or runs[worst.replica_id].failures < limit:
