@@ -71,6 +71,8 @@ class SimGateway:
         """Of the models whose law looks at latencies; nobody else has a use for them."""
         self.engines: Mapping[ReplicaId, SimEngine] = {}
         """Those that can be reached; set once, before the first request."""
+        self._last_row = -1
+        self._last_blocks: tuple[int, ...] = ()
         self.arrived = 0
         """Rows of the trace that have come."""
         self.turns = Turns(
@@ -138,14 +140,17 @@ class SimGateway:
 
     def _prefix(self, row: int) -> tuple[int, ...]:
         """As the gateway would hash it: the prompt's full blocks, salted by the model."""
-        trace = self._trace
-        if trace.prefixes is None:
-            return ()
-        blocks = trace.prefixes[row][: trace.prompt_tokens[row] // trace.block_tokens]
+        blocks = self._blocks(row)[: self._trace.prompt_tokens[row] // self._trace.block_tokens]
         if self._only_model is not None:
             return blocks
         salt = self._salts[self._models[row]]
         return tuple(block ^ salt for block in blocks)
+
+    def _blocks(self, row: int) -> tuple[int, ...]:
+        """The row's own, for brain and engine. Most are sent as soon as they have come: they are made once."""
+        if self._last_row != row and self._trace.prefixes is not None:
+            self._last_row, self._last_blocks = row, self._trace.prefixes[row]
+        return self._last_blocks
 
     def _may_leave(self, request_id: RequestId) -> None:
         for fault in self._leaving:
@@ -163,7 +168,7 @@ class SimGateway:
             order.request_id,
             trace.prompt_tokens[row] or 1,
             trace.output_tokens[row] or 1,
-            () if trace.prefixes is None else trace.prefixes[row],
+            self._blocks(row),
             None if trace.adapters is None else trace.adapters[row],
         )
         engine = self.engines.get(order.replica_id)
