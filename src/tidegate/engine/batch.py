@@ -187,7 +187,11 @@ class Engine:
             if scheduler.partial or (scheduler.waiting and scheduler.may_admit(self.now_s)):
                 self._step()
             elif self.decoding.count:
-                if not self._leap(limit_s):
+                if not self._foresight.steps_alike():
+                    self._step()  # it begins with a preemption
+                elif self.now_s < limit_s:
+                    self._leap(limit_s)
+                else:
                     return
             else:
                 opens_s = scheduler.grouping.opens_s(scheduler.waiting) if scheduler.grouping else None
@@ -206,15 +210,9 @@ class Engine:
             for sequence in step.computed:
                 self._begin_decoding(sequence)
 
-    def _leap(self, limit_s: float) -> bool:
-        """As many steps at once as are alike and begin before the limit; False when there is none."""
-        steps = self._foresight.steps_alike()
-        if not steps:
-            self._step()  # it begins with a preemption
-            return True
-        if self.now_s >= limit_s:
-            return False
-        took_s, decoding = self._foresight.alike_s, self.decoding
+    def _leap(self, limit_s: float) -> None:
+        """As many steps at once as are alike and begin before the limit; at least one is and does."""
+        steps, took_s, decoding = self._foresight.steps, self._foresight.alike_s, self.decoding
         if self.now_s + took_s > limit_s and steps > 1:
             enough = self._law.decode_steps(decoding.count, decoding.kv_tokens, limit_s - self.now_s)
             if enough < steps:
@@ -222,7 +220,6 @@ class Engine:
                 took_s = self._law.decode_s(decoding.count, decoding.kv_tokens, steps)
         self._scheduler.pool.take(decoding.grow_in(steps))
         self._pass(steps, took_s)
-        return True
 
     def _pass(self, steps: int, took_s: float) -> None:
         """The clock moves on; who has all its tokens ends."""

@@ -24,7 +24,7 @@ from itertools import takewhile
 class _Run:
     """Blocks that were freed together: the nameless ones are taken first, then those with names, last first."""
 
-    __slots__ = ("mark", "names", "nameless")
+    __slots__ = ("mark", "nameless", "names")
 
     def __init__(self, nameless: int, names: list[int], mark: int) -> None:
         self.nameless = nameless
