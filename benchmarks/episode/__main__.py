@@ -13,8 +13,8 @@ SEEDS = (1, 2, 3)
 
 ROWS = (
     ("as published, on measured latencies", Assumptions()),
-    ("+ the client waits between stages", Assumptions(gap_s=45.0)),
-    ("+ predicted latencies, 1.35 x measured", Assumptions(gap_s=45.0, latency_ratio=1.35)),
+    ("+ an estimated 45 s between stages", Assumptions(gap_s=45.0)),
+    ("+ latencies read 1.35 x, a value picked", Assumptions(gap_s=45.0, latency_ratio=1.35)),
 )
 
 

@@ -55,7 +55,7 @@ class Scraping:
     window_s: float = 60.0
     """Latency percentiles are over this span."""
     latency_ratio: float = 1.0
-    """What the controller is told of a latency, by what it was. A predictor of high quantiles reads high."""
+    """What the controller is told of a latency, by what it was. Above 1 it reads high."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
