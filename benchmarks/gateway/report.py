@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -178,7 +179,7 @@ def markdown(report: Report) -> str:
         f"Python {facts['python']}; {context['repetitions']} interleaved repetitions of {context['window_s']:g} s, seed "
         f"{context['seed']}. {_disturbance(report)}"
     )
-    return f"{intro}\n\n{figures}\n\n{targets}"
+    return f"{textwrap.fill(intro, 120)}\n\n{figures}\n\n{targets}"
 
 
 def write_docs(report: Report, page: Path) -> None:
