@@ -26,8 +26,6 @@ class Engine:
     def __init__(self, limits: Limits, law: StepLaw, grouping: Grouping | None = None) -> None:
         self.limits = limits
         self.now_s = 0.0
-        self.prompt_tokens = 0
-        """Tokens of prompts computed so far."""
         self.busy_s = 0.0
         """Time spent in steps so far."""
         self._scheduler = Scheduler(limits, grouping)
@@ -102,7 +100,7 @@ class Engine:
     @property
     def step_tokens(self) -> int:
         """Tokens computed in all steps so far, prompts and answers."""
-        return self.prompt_tokens + self.decoding.decoded
+        return self._scheduler.prompt_tokens + self.decoding.decoded
 
     @property
     def output_tokens(self) -> int:
@@ -204,8 +202,6 @@ class Engine:
         step = self._scheduler.compose(self.now_s)
         if step.chunks or decoding.count:
             took_s = self._law.mixed_s(decoding.count, decoding.kv_tokens, step.chunks) + step.load_s
-            if step.chunks:
-                self.prompt_tokens += self.limits.max_step_tokens - decoding.count - step.budget
             self._pass(1, took_s)
             for sequence in step.computed:
                 self._begin_decoding(sequence)

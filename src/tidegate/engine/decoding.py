@@ -16,25 +16,44 @@ from heapq import heappop, heappush
 
 from tidegate.engine.sequence import Sequence
 
+NEVER = 1 << 62
+"""A step that does not come."""
+
 _NOBODY: tuple[Sequence, ...] = ()
 
 
 class Decoding:
     """Owns the step counter, and what changes with it."""
 
-    __slots__ = ("_block", "_endings", "_growth", "count", "decoded", "entered", "kv_tokens", "steps")
+    __slots__ = (
+        "_block",
+        "_endings",
+        "_left",
+        "_next_end",
+        "count",
+        "entered",
+        "growth",
+        "kv_tokens",
+        "steps",
+    )
 
     def __init__(self, block_tokens: int) -> None:
         self.steps = 0
         self.count = 0
         self.kv_tokens = 0
-        self.decoded = 0
-        """Tokens that all steps together have given to decoding sequences."""
+        self._left = 0  # tokens of those who have left, less those that all had when they came
         self.entered = 0
         """How often one has begun to decode."""
         self._block = block_tokens
-        self._growth = [0] * block_tokens  # sequences by the step, modulo block, that needs their next block
+        self.growth = [0] * block_tokens
+        """Sequences by the step, modulo block, that needs their next block."""
         self._endings: list[tuple[int, int, Sequence]] = []  # heap of (last step, entry, sequence)
+        self._next_end = NEVER  # the heap's first step
+
+    @property
+    def decoded(self) -> int:
+        """Tokens that all steps together have given to decoding sequences."""
+        return self.kv_tokens + self._left
 
     def enter(self, sequence: Sequence) -> None:
         """It has got a token in the step just made, and decodes from now on."""
@@ -43,16 +62,19 @@ class Decoding:
         sequence.finish_step = origin + sequence.output_tokens
         self.count += 1
         self.kv_tokens += sequence.computed
-        self._growth[(origin - sequence.prompt_tokens + 1) % self._block] += 1
+        self._left -= sequence.computed
+        self.growth[(origin - sequence.prompt_tokens + 1) % self._block] += 1
         self.entered += 1
         heappush(self._endings, (sequence.finish_step, self.entered, sequence))
+        self._next_end = self._endings[0][0]
 
     def leave(self, sequence: Sequence) -> int:
         """It decodes no more. Returns the tokens it has cached."""
         cached = self.cached(sequence)
         self.count -= 1
         self.kv_tokens -= cached
-        self._growth[(sequence.origin - sequence.prompt_tokens + 1) % self._block] -= 1
+        self._left += cached
+        self.growth[(sequence.origin - sequence.prompt_tokens + 1) % self._block] -= 1
         sequence.finish_step = -1
         return cached
 
@@ -62,19 +84,18 @@ class Decoding:
 
     def pass_steps(self, steps: int) -> Iterable[Sequence]:
         """So many steps were made. Returns those that got their last token, in order of entry."""
-        tokens = steps * self.count
-        self.decoded += tokens
-        self.kv_tokens += tokens
+        self.kv_tokens += steps * self.count
         now = self.steps = self.steps + steps
-        endings = self._endings
-        if not endings or endings[0][0] > now:
+        if now < self._next_end:
             return _NOBODY
+        endings = self._endings
         done: list[Sequence] = []
         while endings and endings[0][0] <= now:
             last_step, _, sequence = heappop(endings)
             # Else it left before. One that left and was back in the very next step stands here twice.
             if sequence.finish_step == last_step and sequence not in done:
                 done.append(sequence)
+        self._next_end = endings[0][0] if endings else NEVER
         return done
 
     def steps_to_end(self) -> int:
@@ -82,15 +103,12 @@ class Decoding:
         endings = self._endings
         while endings[0][2].finish_step != endings[0][0]:
             heappop(endings)
-        return endings[0][0] - self.steps
-
-    def grow_now(self) -> int:
-        """Blocks needed in the next step."""
-        return self._growth[self.steps % self._block]
+        self._next_end = endings[0][0]
+        return self._next_end - self.steps
 
     def grow_in(self, steps: int) -> int:
         """Blocks needed in the next ``steps`` steps together."""
-        block, growth = self._block, self._growth
+        block, growth = self._block, self.growth
         if steps == 1:
             return growth[self.steps % block]
         cycles, rest = divmod(steps, block)
@@ -105,7 +123,7 @@ class Decoding:
             return steps
         cycles, free = divmod(free, self.count)
         enough = cycles * self._block
-        while (grow := self._growth[(self.steps + enough) % self._block]) <= free:
+        while (grow := self.growth[(self.steps + enough) % self._block]) <= free:
             free -= grow
             enough += 1
         return enough

@@ -110,6 +110,8 @@ class BlockPool:
         """A sequence's use of its blocks ends."""
         uses, line = self._uses, self._line
         self.free += nameless
+        if not named and not line:
+            return
         mark = ~self._runs
         names: list[int] = []
         for name in named:

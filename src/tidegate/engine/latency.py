@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 Chunk = tuple[int, int]
@@ -71,31 +71,34 @@ class LinearLaw:
     host_ms: float = 0.0
     """Added to each step: the engine's own work on the host."""
 
+    _seconds: tuple[float, ...] = field(init=False, repr=False, compare=False)
+    """The same coefficients in seconds and tokens: the law is asked several times for each request."""
+
+    def __post_init__(self) -> None:
+        g = 2 * self.f if self.g is None else self.g
+        a_s, d_s = (self.a + self.host_ms) / 1e3, (self.d + self.host_ms) / 1e3
+        seconds = (a_s, self.b / 1e3, self.c / 1e6, d_s, self.e / 1e6, self.f / 1e9, g / 1e9)
+        object.__setattr__(self, "_seconds", seconds)
+
     def mixed_s(self, sequences: int, kv_tokens: int, chunks: Sequence[Chunk]) -> float:
         if not chunks:
             return self.decode_s(sequences, kv_tokens, 1)
-        work_us, f, g = self.c * kv_tokens, self.f, self.g
-        if g is None:
-            g = 2 * f
+        a, b, c, base_s, e, f, g = self._seconds
+        if sequences and (decode_s := a + b * sequences) > base_s:
+            base_s = decode_s
+        work_s = c * kv_tokens
         for new, cached in chunks:
-            work_us += new * (self.e + (f * new + g * cached) / 1e3)
-        base_ms = self.d
-        if sequences and (decode_ms := self.a + self.b * sequences) > base_ms:
-            base_ms = decode_ms
-        return (base_ms + self.host_ms) / 1e3 + work_us / 1e6
+            work_s += new * (e + f * new + g * cached)
+        return base_s + work_s
 
     def decode_s(self, sequences: int, kv_tokens: int, steps: int) -> float:
         # ``series_s``, written out: this is asked for at every look at an engine.
-        first_s = (self.a + self.host_ms + self.b * sequences + self.c * kv_tokens / 1e3) / 1e3
-        return steps * (first_s + self.c * sequences / 1e6 * (steps - 1) / 2)
+        a, b, c, _, _, _, _ = self._seconds
+        return steps * (a + b * sequences + c * kv_tokens + c * sequences * (steps - 1) / 2)
 
     def decode_steps(self, sequences: int, kv_tokens: int, span_s: float) -> int:
-        return series_steps(*self._series(sequences, kv_tokens), span_s)
-
-    def _series(self, sequences: int, kv_tokens: int) -> tuple[float, float]:
-        """The first decode step, and what each next one takes longer."""
-        first_ms = self.a + self.host_ms + self.b * sequences + self.c * kv_tokens / 1e3
-        return first_ms / 1e3, self.c * sequences / 1e6
+        a, b, c, _, _, _, _ = self._seconds
+        return series_steps(a + b * sequences + c * kv_tokens, c * sequences, span_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class Scheduler:
         """The last of the running, while its prompt is not computed."""
         self.decoding = Decoding(limits.block_tokens)
         self.preemptions = 0
+        self.prompt_tokens = 0
+        """Of prompts, computed so far; what is computed again counts again."""
         self._step = Step()
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
@@ -60,15 +62,17 @@ class Scheduler:
 
     def compose(self, now_s: float) -> Step:
         """Preempt, continue and admit for one step, and take its blocks. Good until the next call."""
-        decoding, pool = self.decoding, self.pool
+        decoding, pool, step = self.decoding, self.pool, self._step
         before = self.preemptions
         late_blocks = self.late()[1] if self._is_ahead else 0
-        while (grow := decoding.grow_now()) > pool.free - late_blocks:
+        place = decoding.steps % self._block
+        while (grow := decoding.growth[place]) > pool.free - late_blocks:
             self._preempt(next(reversed(self.running)))
         if grow:
             pool.take(grow)
-        step = self._step
-        step.begin(self._budget - decoding.count)
+        step.budget = self._budget - decoding.count
+        if step.chunks:
+            step.clear()
         if self.partial:
             self._continue(self.partial, step)
         if step.budget and self.waiting and self.preemptions == before:
@@ -209,9 +213,11 @@ class Scheduler:
     def _compute(self, sequence: Sequence, new: int, blocks: int, step: Step) -> None:
         """Put a chunk of a prompt into this step."""
         cached = sequence.computed
-        self.pool.take(blocks)
+        if blocks:
+            self.pool.take(blocks)
         step.chunks.append((new, cached))
         step.budget -= new
+        self.prompt_tokens += new
         computed = sequence.computed = cached + new
         if sequence.block_hashes and self.limits.prefix_caching:
             full = min(computed, sequence.prompt_tokens) // self._block
@@ -244,4 +250,5 @@ class Scheduler:
             names = sequence.block_hashes[len(held) : tokens // self._block]
             held += self.pool.named(names)
         self.pool.give_back(-(-tokens // self._block) - len(held), held)
-        sequence.held = []
+        if held:
+            sequence.held = []

@@ -147,13 +147,11 @@ class Step:
         self.load_s = 0.0
         """Loading adapters, and blocks from the host."""
 
-    def begin(self, budget: int) -> None:
-        """Empty it for the next step."""
-        self.budget = budget
+    def clear(self) -> None:
+        """Take the prompts out."""
+        self.chunks.clear()
+        self.computed.clear()
         self.load_s = 0.0
-        if self.chunks:
-            self.chunks.clear()
-            self.computed.clear()
 
 
 @value
