@@ -8,8 +8,7 @@ sequence the last blocks go into the line first, so that the beginning of a prom
 Law: vLLM's automatic prefix caching (vllm-project/vllm, V1 block pool, 2025). Nameless blocks are
 only counted, so a sequence costs no work per block unless its blocks have names. What one sequence gives
 back stands in the line as one *run*. A block picked out by its name leaves its place there, which is passed
-over when its turn comes: nothing is ever searched for. Names come and go by the dozen, so what is done to
-each of them is done by ``map`` and its kin and not in a loop.
+over when its turn comes: nothing is ever searched for.
 
 With a host tier, a named block whose room is taken goes on living in host memory, as long as it is among
 the last ``host_blocks`` that came there or were asked for (vLLM's KV offloading, 2025).
@@ -18,10 +17,8 @@ the last ``host_blocks`` that came there or were asked for (vLLM's KV offloading
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
-from itertools import compress, filterfalse, repeat, takewhile
-
-LAST_USE = 1
+from collections.abc import Sequence
+from itertools import takewhile
 
 
 class _Run:
@@ -104,8 +101,9 @@ class BlockPool:
 
     def named(self, names: Sequence[int]) -> list[int]:
         """Give nameless blocks in use these names. Those that no other block has already."""
-        taken = dict.fromkeys(filterfalse(self._uses.__contains__, names), 1)
-        self._uses.update(taken)
+        uses = self._uses
+        taken = {name: 1 for name in names if name not in uses}
+        uses.update(taken)
         return list(taken)
 
     def give_back(self, nameless: int, named: Sequence[int] = ()) -> None:
@@ -115,58 +113,45 @@ class BlockPool:
         if not named and not line:
             return
         mark = ~self._runs
-        counts = [*map(uses.__getitem__, named)]
-        names = [*compress(named, map(LAST_USE.__eq__, counts))]
-        uses.update(dict.fromkeys(names, mark))
-        if len(names) < len(named):
-            self._leave_to_others(compress(named, map(LAST_USE.__lt__, counts)), names, mark)
+        names: list[int] = []
+        for name in named:
+            left = uses[name] - 1
+            if left:
+                uses[name] = left
+            else:
+                uses[name] = mark
+                names.append(name)
         if names or (nameless and line):
             line.append(_Run(nameless if line else self.free, names, mark))
             self._runs += 1
             self._named_in_line += len(names)
             self.free += len(names)
 
-    def _leave_to_others(self, shared: Iterable[int], names: list[int], mark: int) -> None:
-        """One use less of each. A sequence that holds a name twice may have been alone with it."""
-        uses = self._uses
-        for name in shared:
-            left = uses[name] - 1
-            if not left:
-                names.append(name)
-            uses[name] = left or mark
-
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
         return sum(uses - 1 for uses in self._uses.values() if uses > 0)
 
     def _take_from_line(self, blocks: int) -> None:
-        line = self._line
+        line, uses = self._line, self._uses
         while blocks:
             run = line[0]
-            if run.nameless:
-                nameless = min(run.nameless, blocks)
-                run.nameless -= nameless
-                blocks -= nameless
-            if blocks and run.names:
-                blocks -= self._forget_last(run, blocks)
-            if not run.names and not run.nameless:
+            nameless = min(run.nameless, blocks)
+            run.nameless -= nameless
+            blocks -= nameless
+            names, mark = run.names, run.mark
+            while blocks and names:
+                name = names.pop()
+                if uses.get(name) != mark:
+                    self._passed_over -= 1
+                    continue
+                del uses[name]
+                self._named_in_line -= 1
+                blocks -= 1
+                if self._host_blocks:
+                    self._keep_in_host(name)
+            if not names and not run.nameless:
                 line.popleft()
         self._tidy()
-
-    def _forget_last(self, run: _Run, most: int) -> int:
-        """Take up to so many of the run's last blocks. How many of those were free and stood there."""
-        uses = self._uses
-        last = run.names[-most:]
-        del run.names[-most:]
-        taken = [*compress(last, map(run.mark.__eq__, map(uses.get, last, repeat(0))))]
-        for name in taken:
-            del uses[name]
-        self._named_in_line -= len(taken)
-        self._passed_over -= len(last) - len(taken)
-        if self._host_blocks:
-            for name in reversed(taken):
-                self._keep_in_host(name)
-        return len(taken)
 
     def _keep_in_host(self, name: int) -> None:
         self._host[name] = None
