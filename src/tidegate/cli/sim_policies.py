@@ -16,7 +16,7 @@ import yaml
 
 from tidegate.config import Settings, parse
 from tidegate.config.schema import SECTIONS, keys_of
-from tidegate.core.settings import DispatchConfig, FleetModel, Routing, ScalingPolicy, SloKeda
+from tidegate.core.settings import DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import PROFILES, Profile
 from tidegate.engine.coldstart import ColdStart
@@ -96,7 +96,7 @@ def _is_law(name: str) -> bool:
 
 def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) -> Scenario:
     settings = _settings(file, wishes, trace)
-    slo = wishes.slo or Slo()
+    slo = wishes.slo or _promised(settings)
     setups = {}
     for model, found in settings.models.items():
         profile = _profile_for(model, wishes.profile)
@@ -220,11 +220,17 @@ def _routed(dispatch: DispatchConfig, router: str | None, limits: Limits) -> Dis
     raise click.UsageError(f"--router {router}: it must be one of {known}")
 
 
+def _promised(settings: Settings) -> Slo:
+    """What the file promises its first model's clients."""
+    promise = next(iter(settings.models.values())).fleet.scaling.promise
+    return Slo(promise.ttft_s, promise.tpot_s)
+
+
 def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
-    """The same model under another law; ``None`` leaves it as it is."""
+    """The same model under another law; ``None`` leaves it as it is. What is promised is what is judged."""
+    scaling = replace(fleet.scaling, promise=Promise(slo.ttft_s, slo.tpot_s))
     if law is None:
-        return fleet
-    scaling = fleet.scaling
+        return replace(fleet, scaling=scaling)
     if law.startswith(STATIC):
         number = int(law.partition(":")[2] or scaling.max_replicas)
         fixed = replace(scaling, policy=ScalingPolicy.CONCURRENCY, min_replicas=number, max_replicas=number)

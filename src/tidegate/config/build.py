@@ -25,6 +25,7 @@ from tidegate.core.settings import (
     DispatchConfig,
     FleetLimits,
     FleetModel,
+    Promise,
     QueueLimits,
     Restarts,
     Routing,
@@ -137,6 +138,7 @@ def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:
         scale_down_delay_s=section.scale_down_delay_s,
         concurrency_target=float(model.slots if target == AUTO else target),
         thresholds=Thresholds(**_values(section.thresholds)),
+        promise=Promise(**_values(section.promise)),
     )
 
 

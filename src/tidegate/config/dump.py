@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
-from tidegate.config.model_keys import ModelKeys, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.model_keys import ModelKeys, PromiseKeys, RestartKeys, ScalingKeys, ThresholdLaw
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
@@ -93,7 +93,7 @@ def _shift(shift: TrafficShift) -> dict[str, Any]:
 
 def _scaling(scaling: Scaling) -> dict[str, Any]:
     values = asdict(scaling) | {"policy": scaling.policy.value}
-    written = _written(ScalingKeys, values)
+    written = _written(ScalingKeys, values) | {"promise": _written(PromiseKeys, values["promise"])}
     if scaling.policy is ScalingPolicy.THRESHOLDS:
         written["thresholds"] = _written(ThresholdLaw, values["thresholds"])
     return written

@@ -84,6 +84,17 @@ class ThresholdLaw(Section):
     )
 
 
+class PromiseKeys(Section):
+    """What each request is promised. Laws that plan for latency keep replicas for it."""
+
+    ttft_s: Annotated[float, kinds.duration("1ms", "1h")] = Field(
+        default=_SCALING.promise.ttft_s, alias="ttft", description="Time to the first token"
+    )
+    tpot_s: Annotated[float, kinds.duration("1ms", "1m")] = Field(
+        default=_SCALING.promise.tpot_s, alias="tpot", description="Mean time of each token after the first"
+    )
+
+
 class ScalingKeys(Section):
     """How the number of replicas follows the demand."""
 
@@ -112,6 +123,7 @@ class ScalingKeys(Section):
     policy: Annotated[str, _POLICY] = Field(
         default=_SCALING.policy.value, description="The law that proposes the number of replicas"
     )
+    promise: PromiseKeys = PromiseKeys()
     thresholds: ThresholdLaw = ThresholdLaw()
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tidegate.core.leastsquares import Law
-from tidegate.core.types import ModelId
+from tidegate.core.types import CapacityFigures, ModelId
 
 THOUSAND, MILLION = 1e-3, 1e-6
 
@@ -64,6 +64,30 @@ class Capacity:
     def __repr__(self) -> str:
         rate = self.prefill_tokens_per_s
         return f"<Capacity {'/'.join(self.kind)} prefill={rate:.0f}/s step={1e3 * self.step_s(1, 0):.1f} ms>"
+
+    @classmethod
+    def told(cls, figures: CapacityFigures) -> Capacity:
+        """As somebody else has learned it. It can be read; learning goes on from these figures as a prior."""
+        found = cls(Kind(figures.model, figures.engine, figures.gpu))
+        found.prefill = Law(figures.prefill, PREFILL_TYPICAL, PREFILL_FLOOR_S)
+        found.decode = Law(figures.decode, DECODE_TYPICAL, DECODE_FLOOR_S)
+        found.kv_tokens = figures.kv_tokens
+        return found
+
+    @property
+    def figures(self) -> CapacityFigures | None:
+        """To be told to others; None while nothing has been learned."""
+        prefill, decode = self.prefill, self.decode
+        if not prefill.samples and not decode.samples:
+            return None
+        return CapacityFigures(
+            *self.kind,
+            (prefill.k0, prefill.k1, prefill.k2),
+            (decode.k0, decode.k1, decode.k2),
+            prefill.samples,
+            decode.samples,
+            self.kv_tokens,
+        )
 
     @property
     def prefill_tokens_per_s(self) -> float:

@@ -157,6 +157,14 @@ class SloKeda:
 
 
 @dataclass(frozen=True, slots=True)
+class Promise:
+    """What a request is promised: its first token, and the mean time of each one after it."""
+
+    ttft_s: float = 2.0
+    tpot_s: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
 class Scaling:
     """How one model's number of replicas follows its demand."""
 
@@ -171,6 +179,8 @@ class Scaling:
     """Requests one replica should carry, queued ones included."""
     thresholds: Thresholds = Thresholds()
     slo_keda: SloKeda = SloKeda()
+    promise: Promise = Promise()
+    """For laws that plan for latency."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,7 @@ class LatencySummary:
     e2e_p50_s: float | None = None
     e2e_p95_s: float | None = None
     ttft_p90_s: float | None = None
+    """This and the next over the last minute, which is what laws of latency look at; of streams only."""
     tpot_p90_s: float | None = None
 
 
@@ -119,6 +120,24 @@ class ModelDemand:
     last_active_s: float | None
     """When a request last arrived or ended; None before the first."""
     latency: LatencySummary = LatencySummary()
+    prompt_tokens_total: int = 0
+    """Of requests that arrived, as estimated then. Monotonic, as the next one is."""
+    refused_total: int = 0
+    """Turned away, or given up while they waited: demand that was not served."""
+
+
+@value
+class CapacityFigures:
+    """What a gateway has learned of one kind of replica: the two laws of ``core.capacity``, in its units."""
+
+    model: ModelId
+    engine: str
+    gpu: str
+    prefill: tuple[float, float, float]
+    decode: tuple[float, float, float]
+    prefill_samples: int
+    decode_samples: int
+    kv_tokens: float | None = None
 
 
 @value
@@ -142,3 +161,5 @@ class DemandReport:
     only by a report at least as new as the table that began it."""
     models: tuple[ModelDemand, ...]
     replicas: tuple[ReplicaLoad, ...]
+    capacities: tuple[CapacityFigures, ...] = ()
+    """Of those kinds of which anything has been learned."""

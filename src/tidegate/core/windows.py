@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+MINUTE_STEP_S = 10.0
+MINUTE_STEPS = 6
+MINUTE_STEP_SAMPLES = 128
+"""768 in all: a P90 of them is within a point of the true one."""
+
 
 class RateWindow:
     """How often something happened in the last ``span_s`` seconds.
@@ -80,11 +85,55 @@ class Samples:
                 return
         self._values.append(value)
 
+    @property
+    def values(self) -> list[float]:
+        """The samples in the order in which they came; they stay."""
+        return self._values
+
     def take(self) -> list[float]:
         """The samples in order of size; begins anew."""
         values, self._values = sorted(self._values), []
         self._every, self._seen = 1, 0
         return values
+
+
+class MinuteSamples:
+    """An even choice of what came within the last minute, ten seconds at a time."""
+
+    __slots__ = ("_buckets", "_newest", "_ordered")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, Samples] = {}
+        self._newest: int | None = None
+        self._ordered: list[float] | None = []
+
+    def add(self, value: float, now_s: float) -> None:
+        """Keep the value, perhaps."""
+        bucket = int(now_s / MINUTE_STEP_S)
+        if bucket != self._newest:
+            self._forget(bucket)
+        samples = self._buckets.get(bucket)
+        if samples is None:
+            samples = self._buckets[bucket] = Samples(MINUTE_STEP_SAMPLES)
+        samples.add(value)
+        self._ordered = None
+
+    def ordered(self, now_s: float) -> list[float]:
+        """The samples in order of size; they stay."""
+        bucket = int(now_s / MINUTE_STEP_S)
+        if bucket != self._newest:
+            self._forget(bucket)
+        if self._ordered is None:
+            self._ordered = sorted(value for samples in self._buckets.values() for value in samples.values)
+        return self._ordered
+
+    def _forget(self, bucket: int) -> None:
+        self._newest = bucket
+        old = [past for past in self._buckets if past <= bucket - MINUTE_STEPS]
+        for past in old:
+            del self._buckets[past]
+        if old:
+            self._ordered = None
 
 
 def percentile(ordered: list[float], ratio: float) -> float | None:

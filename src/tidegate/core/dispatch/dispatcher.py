@@ -130,7 +130,7 @@ class Dispatcher:
         if line is None:  # 2
             because = f"the model {event.model!r} is not configured here"
             return floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
-        line.note_arrival(event.flow, now_s)
+        line.note_arrival(event, now_s)
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
             return floor.nobody(entry, line, now_s)
         if not line.queue.held.requests:  # 4

@@ -183,7 +183,7 @@ class Floor:
             answered = outcome is Outcome.COMPLETED
             if not answered and entry.flow is not None:
                 line.note_unanswered(entry)
-            line.span.ended(record, now_s, answered=answered)
+            line.span.ended(record, now_s, answered=answered, streams=entry.arrived.streams)
         if entry.shifted_tokens is not None:
             self._settle_shift(entry, record)
         return record
@@ -240,4 +240,6 @@ class Floor:
             for seat in self.seats.values()
         )
         models = tuple(line.demand(now_s) for line in self.lines.values())
-        return Report(DemandReport(self._gateway, self.route_version, models, loads))
+        learned = [capacity.figures for capacity in self.shared.capacities.all()]
+        capacities = tuple(figures for figures in learned if figures is not None)
+        return Report(DemandReport(self._gateway, self.route_version, models, loads, capacities))

@@ -19,7 +19,7 @@ from tidegate.core.dispatch.tenants import Tenants
 from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
 from tidegate.core.events import RequestArrived
 from tidegate.core.settings import DispatchConfig
-from tidegate.core.types import FlowId, ModelDemand, ModelId, ModelRoute, ReplicaId
+from tidegate.core.types import ModelDemand, ModelId, ModelRoute, ReplicaId
 
 LEARNS = 0.05
 LIGHT_AHEAD = 2.0
@@ -212,9 +212,9 @@ class Line:
 
     # ---- what is noted ----
 
-    def note_arrival(self, flow: FlowId, now_s: float) -> None:
-        self.span.arrived(now_s)
-        self.tenants.came(flow, now_s)
+    def note_arrival(self, arrived: RequestArrived, now_s: float) -> None:
+        self.span.arrived(arrived.prompt_tokens, now_s)
+        self.tenants.came(arrived.flow, now_s)
 
     def note_load(self, more: int = 0) -> None:
         """Keep the largest concurrency since the report before. ``more`` were turned away."""
@@ -295,5 +295,7 @@ class Line:
             output_tokens_total=span.output_tokens_total,
             oldest_wait_s=0.0 if oldest is None else now_s - oldest.arrived_s,
             last_active_s=span.last_active_s,
-            latency=span.latency(),
+            latency=span.latency(now_s),
+            prompt_tokens_total=span.prompt_tokens_total,
+            refused_total=span.refused_total,
         )

@@ -1,14 +1,56 @@
-"""How long a start takes, learned from the last ones: the median, since one slow pull is not the rule."""
+"""How long a start takes, learned from the last ones.
+
+One number is the median, since one slow pull is not the rule. For plans with a risk the starts are taken for
+log-normal: times of downloads and loads are skewed to the right, and two parameters can be had from a few samples.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from statistics import median
+from math import erf, exp, log, sqrt
+from statistics import NormalDist, fmean, median, pstdev
 
 from tidegate.core.types import ModelId
+from tidegate.core.values import value
 
 SAMPLES_MAX = 16
 """Enough for a steady median, few enough to follow a new image or a faster disk within a day."""
+SPREAD_LEAST = 0.1
+"""Of the logarithm: a tenth more or less. Few equal samples do not prove that there is no chance in it."""
+SPREAD_UNKNOWN = 0.3
+"""Before anything was measured a configured time is taken for right to about a third."""
+
+
+@value
+class Readiness:
+    """When a start of one model will be over, as a distribution. Nothing is known: no median."""
+
+    median_s: float | None = None
+    spread: float = SPREAD_UNKNOWN
+    """Standard deviation of the logarithm."""
+    samples: int = 0
+    """Measured starts behind it; 0: it is configured."""
+
+    def quantile_s(self, ratio: float) -> float | None:
+        """A start is over after this with such a probability, 0 < ratio < 1; None when nothing is known."""
+        if self.median_s is None:
+            return None
+        return self.median_s * exp(self.spread * NormalDist().inv_cdf(ratio))
+
+    def p_ready(self, within_s: float, age_s: float = 0.0) -> float | None:
+        """The probability that one that began ``age_s`` ago is ready ``within_s`` from now; None when nothing
+        is known. One that is far beyond its time is no longer counted on."""
+        if self.median_s is None:
+            return None
+        late = 1.0 - self._share_by(age_s)
+        if late < 1e-6:
+            return 0.0
+        return (self._share_by(age_s + within_s) - self._share_by(age_s)) / late
+
+    def _share_by(self, age_s: float) -> float:
+        if age_s <= 0.0 or not self.median_s:
+            return float(age_s > 0.0)
+        return 0.5 * (1.0 + erf(log(age_s / self.median_s) / (self.spread * sqrt(2.0))))
 
 
 class ColdStarts:
@@ -16,6 +58,7 @@ class ColdStarts:
 
     def __init__(self) -> None:
         self._took_s: dict[ModelId, deque[float]] = {}
+        self._readiness: dict[ModelId, Readiness] = {}
 
     def __repr__(self) -> str:
         return f"<ColdStarts of {len(self._took_s)} models>"
@@ -23,8 +66,22 @@ class ColdStarts:
     def learn(self, model: ModelId, took_s: float) -> None:
         """A replica took this long from its launch to its first real token."""
         self._took_s.setdefault(model, deque(maxlen=SAMPLES_MAX)).append(took_s)
+        self._readiness.pop(model, None)
 
     def expected_s(self, model: ModelId, otherwise_s: float | None) -> float | None:
         """The median of the last starts; before the first, what the settings say; else None."""
         took_s = self._took_s.get(model)
         return median(took_s) if took_s else otherwise_s
+
+    def readiness(self, model: ModelId, otherwise_s: float | None) -> Readiness:
+        """The distribution of the model's starts; before the first, about what the settings say."""
+        known = self._readiness.get(model)
+        if known is not None:
+            return known
+        took_s = self._took_s.get(model)
+        if not took_s:
+            return Readiness(otherwise_s)
+        logs = [log(max(1e-3, took)) for took in took_s]
+        known = Readiness(exp(fmean(logs)), max(SPREAD_LEAST, pstdev(logs)), len(logs))
+        self._readiness[model] = known
+        return known

@@ -130,7 +130,7 @@ class FleetController:
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
             case EngineReported():
-                self._keeper.hear_engine(event)
+                self._keeper.hear_engine(event, now_s)
             case Tick():
                 self._demand.forget_gone(now_s)
                 self._keeper.replicas.forget_ended(now_s)
@@ -157,7 +157,7 @@ class FleetController:
         wishes: list[Wish] = []
         for model, plan in self._plans.items():
             demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
-            standing = standing_of(by_model.get(model, ()))
+            standing = standing_of(plan, by_model.get(model, ()), self._keeper.cold, now_s)
             proposal = plan.propose(demand, standing, now_s)
             asked.append((plan, demand, proposal, standing))
             wishes.append(plan.wish(proposal, standing, now_s))

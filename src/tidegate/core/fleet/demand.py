@@ -11,10 +11,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 
+from tidegate.core.capacity import Capacity
 from tidegate.core.events import SignalsReported
+from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.scaling.sliding import PeakWindow
-from tidegate.core.types import DemandReport, LatencySummary, ModelDemand, ModelId, ReplicaId, ReplicaLoad
+from tidegate.core.types import (
+    CapacityFigures,
+    DemandReport,
+    LatencySummary,
+    ModelDemand,
+    ModelId,
+    ReplicaId,
+    ReplicaLoad,
+)
 
 SILENT_AFTER_S = 10.0
 """A gateway reports about once a second. One that has missed ten is not heard."""
@@ -43,8 +53,15 @@ class _Figures:
     in_flight: int = 0
     concurrency: float = 0.0
     last_active_s: float | None = None
+    queued_tokens: int = 0
+    in_flight_tokens: int = 0
+    oldest_wait_s: float = 0.0
     latency_p95_s: float | None = None
     latency_at_s: float = 0.0
+    ttft_p90_s: float | None = None
+    tpot_p90_s: float | None = None
+    totals: Totals = Totals()
+    """As it counts them; they begin at nothing when it does."""
 
     def is_heard(self, now_s: float) -> bool:
         return self.is_good and now_s <= self.heard_s + SILENT_AFTER_S
@@ -69,16 +86,37 @@ class _Signals:
     tpot_p90_s: float | None
 
 
+class _Model:
+    """What is kept of one model from report to report."""
+
+    __slots__ = ("capacity", "figures", "past", "peak", "totals")
+
+    def __init__(self) -> None:
+        self.peak = PeakWindow()
+        self.past = Past()
+        self.totals = Totals()
+        """Over all gateways that there have been, since this controller began."""
+        self.figures: dict[str, CapacityFigures] = {}
+        """By gateway."""
+        self.capacity: Capacity | None = None
+
+    def learn(self, gateway: str, figures: CapacityFigures) -> None:
+        """A gateway has learned this of its replicas. Who has seen most is believed."""
+        self.figures[gateway] = figures
+        best = max(self.figures.values(), key=lambda told: told.prefill_samples + told.decode_samples)
+        self.capacity = Capacity.told(best)
+
+
 class DemandBook:
     """All reports, latest of each gateway. Owns the demand windows."""
 
     def __init__(self) -> None:
         self._gateways: dict[str, _Gateway] = {}
-        self._peaks: dict[ModelId, PeakWindow] = {}
+        self._models: dict[ModelId, _Model] = {}
         self._signals: dict[ModelId, _Signals] = {}
 
     def __repr__(self) -> str:
-        return f"<DemandBook gateways={len(self._gateways)} models={len(self._peaks)}>"
+        return f"<DemandBook gateways={len(self._gateways)} models={len(self._models)}>"
 
     def hear(self, report: DemandReport, now_s: float) -> None:
         """Take in a gateway's report; the one before is replaced whole."""
@@ -90,9 +128,12 @@ class DemandBook:
         gateway.route_version = report.route_version
         gateway.replicas = {load.replica_id: load for load in report.replicas}
         for demand in report.models:
-            gateway.models[demand.model] = _heard(gateway.models.get(demand.model), demand, now_s)
-            peak = self._peaks.setdefault(demand.model, PeakWindow())
-            peak.add(self._concurrency(demand.model), now_s)
+            before = gateway.models.get(demand.model)
+            said = gateway.models[demand.model] = _heard(before, demand, now_s)
+            self._note(demand.model, before, said, now_s)
+        for figures in report.capacities:
+            if figures.model in self._models:
+                self._models[figures.model].learn(report.gateway, figures)
 
     def hear_signals(self, event: SignalsReported, now_s: float) -> None:
         """Take in what a metrics source says about one model."""
@@ -116,7 +157,7 @@ class DemandBook:
     def keep_only(self, models: Iterable[ModelId]) -> None:
         """Drop what is known of models that are no longer configured."""
         kept = set(models)
-        self._peaks = {model: peak for model, peak in self._peaks.items() if model in kept}
+        self._models = {model: known for model, known in self._models.items() if model in kept}
         self._signals = {model: signals for model, signals in self._signals.items() if model in kept}
         for gateway in self._gateways.values():
             gateway.models = {model: said for model, said in gateway.models.items() if model in kept}
@@ -126,11 +167,12 @@ class DemandBook:
         figures = self._figures(model)
         queued, in_flight, concurrency, last_active_s, since_s = _added(figures, now_s)
         peak, leaves_at_s = concurrency, None
-        window = self._peaks.get(model)
-        found = window.peak(window_s, now_s) if window else None
+        kept = self._models.get(model) or _Model()
+        found = kept.peak.peak(window_s, now_s)
         if found is not None and found[0] > concurrency:
             peak, leaves_at_s = found
         signals = self._fresh_signals(model, now_s)
+        latest = signals or _told_by_gateways(figures, now_s)
         return Demand(
             queued=queued,
             in_flight=in_flight,
@@ -141,9 +183,14 @@ class DemandBook:
             last_active_s=last_active_s,
             latency_p95_s=self._latency_p95_s(model, figures, now_s),
             gpu_utilization=signals.gpu_utilization if signals else None,
-            ttft_p90_s=signals.ttft_p90_s if signals else None,
-            tpot_p90_s=signals.tpot_p90_s if signals else None,
-            signals_at_s=signals.at_s if signals else None,
+            ttft_p90_s=latest.ttft_p90_s if latest else None,
+            tpot_p90_s=latest.tpot_p90_s if latest else None,
+            signals_at_s=latest.at_s if latest else None,
+            queued_tokens=sum([said.queued_tokens for said in figures]),
+            in_flight_tokens=sum([said.in_flight_tokens for said in figures]),
+            oldest_wait_s=max([said.oldest_wait_s for said in figures], default=0.0),
+            past=kept.past,
+            capacity=kept.capacity,
         )
 
     def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
@@ -163,11 +210,20 @@ class DemandBook:
             for gateway in self._gateways.values()
         )
 
+    def _note(self, model: ModelId, before: _Figures | None, said: _Figures, now_s: float) -> None:
+        """Keep what the laws look back at."""
+        kept = self._models.get(model)
+        if kept is None:
+            kept = self._models[model] = _Model()
+        figures = self._figures(model)
+        kept.peak.add(sum([told.concurrency for told in figures]), now_s)
+        if before is not None:
+            kept.totals = _counted(kept.totals, before.totals, said.totals)
+        queued, in_flight = sum([told.queued for told in figures]), sum([told.in_flight for told in figures])
+        kept.past.add(now_s, queued, in_flight, kept.totals)
+
     def _figures(self, model: ModelId) -> list[_Figures]:
         return [gateway.models[model] for gateway in self._gateways.values() if model in gateway.models]
-
-    def _concurrency(self, model: ModelId) -> float:
-        return sum([said.concurrency for said in self._figures(model)])
 
     def _latency_p95_s(self, model: ModelId, figures: list[_Figures], now_s: float) -> float | None:
         """The worst that is known and fresh: percentiles of several gateways can't be added up."""
@@ -181,6 +237,29 @@ class DemandBook:
     def _fresh_signals(self, model: ModelId, now_s: float) -> _Signals | None:
         signals = self._signals.get(model)
         return signals if signals and now_s <= signals.at_s + SIGNAL_GOOD_FOR_S else None
+
+
+def _told_by_gateways(figures: list[_Figures], now_s: float) -> _Signals | None:
+    """Where no metrics source speaks, the gateways' own percentiles; the worst of them, as they can't be added up."""
+    fresh = [said for said in figures if now_s <= said.heard_s + SIGNAL_GOOD_FOR_S]
+    if not fresh:
+        return None
+    ttft_s = max([said.ttft_p90_s for said in fresh if said.ttft_p90_s is not None], default=None)
+    tpot_s = max([said.tpot_p90_s for said in fresh if said.tpot_p90_s is not None], default=None)
+    return _Signals(max([said.heard_s for said in fresh]), None, None, ttft_s, tpot_s)
+
+
+def _counted(sums: Totals, before: Totals, said: Totals) -> Totals:
+    """The sums with what a gateway has counted since it last reported. One that began anew counts from nothing."""
+    if said.arrivals < before.arrivals or said.ended < before.ended:
+        before = Totals()
+    return Totals(
+        sums.arrivals + max(0, said.arrivals - before.arrivals),
+        sums.prompt_tokens + max(0, said.prompt_tokens - before.prompt_tokens),
+        sums.output_tokens + max(0, said.output_tokens - before.output_tokens),
+        sums.ended + max(0, said.ended - before.ended),
+        sums.refused + max(0, said.refused - before.refused),
+    )
 
 
 def _added(figures: list[_Figures], now_s: float) -> tuple[int, int, float, float | None, list[float]]:
@@ -216,6 +295,18 @@ def _heard(before: _Figures | None, demand: ModelDemand, now_s: float) -> _Figur
         in_flight=int(in_flight or 0),
         concurrency=concurrency,
         last_active_s=_last_active_s(demand, now_s),
+        queued_tokens=int(known(demand.queued_tokens) or 0),
+        in_flight_tokens=int(known(demand.in_flight_tokens) or 0),
+        oldest_wait_s=known(demand.oldest_wait_s) or 0.0,
+        ttft_p90_s=known(demand.latency.ttft_p90_s),
+        tpot_p90_s=known(demand.latency.tpot_p90_s),
+        totals=Totals(
+            demand.arrivals_total,
+            demand.prompt_tokens_total,
+            demand.output_tokens_total,
+            demand.ended_total,
+            demand.refused_total,
+        ),
     )
     if before is not None and not is_good:
         figures.queued = max(figures.queued, before.queued)

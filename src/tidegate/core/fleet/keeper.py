@@ -13,7 +13,7 @@ from tidegate.core.effects import Launch, Stop
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.coldstart import ColdStarts
-from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.demand import DemandBook, known
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replacing import FailureBook
@@ -98,11 +98,16 @@ class Keeper:
         """A gateway's report: what failed where."""
         self._failing.hear(report, now_s)
 
-    def hear_engine(self, event: EngineReported) -> None:
-        """An engine's own figures, for the admin page. The gateways' ledgers are what decides."""
+    def hear_engine(self, event: EngineReported, now_s: float) -> None:
+        """An engine's own figures, for the admin page and the laws that read them. What is no number is not known."""
         replica = self.replicas.get(event.replica_id)
-        if replica is not None:
-            replica.engine = event
+        if replica is None:
+            return
+        replica.engine_s = now_s
+        usage = known(event.kv_usage_ratio)
+        if usage != event.kv_usage_ratio:
+            event = EngineReported(event.replica_id, event.running, event.waiting, usage)
+        replica.engine = event
 
     def note_published(self, version: int) -> None:
         """The table of this version is the first that shows what has begun to drain."""

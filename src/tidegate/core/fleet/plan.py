@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidegate.core.effects import Decision, Prediction
+from tidegate.core.events import EngineReported
+from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
-from tidegate.core.fleet.scaling.policies import Demand, Proposal
+from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal
 from tidegate.core.fleet.starts import StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
@@ -139,10 +141,13 @@ class Plan:
         return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h)
 
 
-def standing_of(replicas: Iterable[Replica]) -> Standing:
-    """One model's replicas, counted."""
+def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
+    """One model's replicas, counted, and what is known of their starts."""
     coming_up = serving = slots = live = kept = 0
     first_ready_s: float | None = None
+    coming: list[Coming] = []
+    engines: list[EngineSeen] = []
+    reads_engines = plan.autoscaler.reads_engines
     for replica in replicas:
         if replica.state is State.SERVING:
             serving += 1
@@ -151,11 +156,34 @@ def standing_of(replicas: Iterable[Replica]) -> Standing:
             ready_s = replica.ready_s
             if ready_s is not None and (first_ready_s is None or ready_s < first_ready_s):
                 first_ready_s = ready_s
+            if reads_engines and replica.engine is not None:
+                engines.append(_engine_seen(replica, replica.engine, now_s))
         else:
-            coming_up += replica.is_coming_up
+            if replica.is_coming_up:
+                coming_up += 1
+                took_s = cold.expected_s(replica.model, replica.spec.expected_start_s)
+                ready_s = None if took_s is None else replica.launched_s + took_s
+                coming.append(Coming(replica.launched_s, ready_s))
             live += replica.is_live
             kept += replica.can_be_kept
-    return Standing(coming_up, serving, slots, first_ready_s, live, kept)
+    return Standing(
+        coming_up,
+        serving,
+        slots,
+        first_ready_s,
+        live,
+        kept,
+        tuple(coming),
+        tuple(engines),
+        cold.readiness(plan.model, plan.spec.expected_start_s),
+        plan.spec.slots,
+        plan.spec.price_per_h,
+    )
+
+
+def _engine_seen(replica: Replica, page: EngineReported, now_s: float) -> EngineSeen:
+    age_s = now_s - replica.engine_s
+    return EngineSeen(replica.replica_id, age_s, page.running, page.waiting, page.kv_usage_ratio)
 
 
 def _inputs(basis: _Basis) -> dict[str, float]:

@@ -61,6 +61,8 @@ class Replica:
     is_gone: bool = False
     """Its processes are known to have ended. Until then it takes its room."""
     engine: EngineReported | None = None
+    engine_s: float = 0.0
+    """When that page came."""
     size: Size = field(init=False)
     """What it takes, from its launch to its end."""
     route: Route | None = None

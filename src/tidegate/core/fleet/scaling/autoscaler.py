@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Proposal, Situation
+from tidegate.core.fleet.coldstart import Readiness
+from tidegate.core.fleet.scaling.policies import POLICIES, Coming, Demand, EngineSeen, Proposal, Situation
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
 
@@ -28,6 +29,14 @@ class Standing:
     """Serving or on the way to it."""
     kept: int = 0
     """Draining, and could be kept."""
+    coming: tuple[Coming, ...] = ()
+    """Those that come up."""
+    engines: tuple[EngineSeen, ...] = ()
+    """What those that serve say of themselves, where the law reads that."""
+    readiness: Readiness = Readiness()
+    slots: int = 8
+    """Of one replica started now, as the next one is."""
+    price_per_h: float = 0.0
 
 
 class Autoscaler:
@@ -40,6 +49,11 @@ class Autoscaler:
 
     def __repr__(self) -> str:
         return f"<Autoscaler {self._scaling.policy.value} proposes {self._proposed}>"
+
+    @property
+    def reads_engines(self) -> bool:
+        """The law looks at the engines' own pages."""
+        return bool(getattr(self._policy, "reads_engines", False))
 
     def configure(self, scaling: Scaling, now_s: float) -> None:
         """New settings. What stands keeps standing until the new ones have seen a full window."""
@@ -67,6 +81,12 @@ class Autoscaler:
             serving=standing.serving,
             serving_slots=standing.serving_slots,
             may_shrink=shrink_from_s is not None and now_s >= shrink_from_s,
+            slots=standing.slots,
+            price_per_h=standing.price_per_h,
+            promise=scaling.promise,
+            coming=standing.coming,
+            readiness=standing.readiness,
+            engines=standing.engines,
         )
         proposal = self._policy.propose(seen, now_s)
         self._proposed = seen.within(proposal.wanted)

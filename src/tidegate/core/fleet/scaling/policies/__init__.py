@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.core.fleet.scaling.policies.base import Demand, Policy, Proposal, Situation
+from tidegate.core.fleet.scaling.policies.base import (
+    Coming,
+    Demand,
+    EngineSeen,
+    Policy,
+    Proposal,
+    Situation,
+)
 from tidegate.core.fleet.scaling.policies.concurrency import Concurrency
 from tidegate.core.fleet.scaling.policies.slo_keda import SloKedaLaw
 from tidegate.core.fleet.scaling.policies.thresholds import ThresholdSteps
@@ -17,4 +24,4 @@ POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
 }
 """How each is made: from its settings, the number that stands, and the moment."""
 
-__all__ = ["POLICIES", "Demand", "Policy", "Proposal", "Situation"]
+__all__ = ["POLICIES", "Coming", "Demand", "EngineSeen", "Policy", "Proposal", "Situation"]

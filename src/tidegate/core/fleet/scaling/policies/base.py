@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Protocol
 
+from tidegate.core.capacity import Capacity
+from tidegate.core.fleet.coldstart import Readiness
+from tidegate.core.fleet.scaling.past import Past
+from tidegate.core.settings import Promise
+from tidegate.core.types import ReplicaId
 from tidegate.core.values import value
+
+NO_PAST = Past()
+"""Of a model that nobody has reported about. Never added to."""
+ENGINE_GOOD_FOR_S = 30.0
+"""An engine's page older than this is not known. Metric scrapes come each 15 s or faster."""
 
 FLOORS = {
     "in_use": "requests wait or run",
@@ -24,6 +34,10 @@ class Demand:
 
     queued: int = 0
     in_flight: int = 0
+    queued_tokens: int = 0
+    """Prompts and allowed answers, as the gateways' ledgers have them; the next one too."""
+    in_flight_tokens: int = 0
+    oldest_wait_s: float = 0.0
     concurrency: float = 0.0
     """Queued and in flight now, or the peak since the report before if that is larger."""
     peak: float = 0.0
@@ -39,6 +53,34 @@ class Demand:
     tpot_p90_s: float | None = None
     signals_at_s: float | None = None
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
+    past: Past = NO_PAST
+    capacity: Capacity | None = None
+    """What one replica can do, as the gateways have learned it; None while nobody has learned anything."""
+
+
+@value
+class EngineSeen:
+    """One serving replica's last page of metrics; None: not on it."""
+
+    replica_id: ReplicaId
+    age_s: float
+    running: int | None
+    waiting: int | None
+    kv_usage_ratio: float | None
+
+    @property
+    def is_fresh(self) -> bool:
+        """It can be taken for the present."""
+        return self.age_s <= ENGINE_GOOD_FOR_S
+
+
+@value
+class Coming:
+    """A replica on its way up."""
+
+    launched_s: float
+    expected_ready_s: float | None
+    """None while no start has been measured and none is configured."""
 
 
 @value
@@ -61,6 +103,23 @@ class Situation:
     """Requests that those which serve take at once, all together."""
     may_shrink: bool = True
     """False until a full window of data has been seen, and whenever data is missing."""
+    slots: int = 8
+    """Requests that one replica takes at once: its engine's batch size."""
+    price_per_h: float = 0.0
+    """Of one replica."""
+    promise: Promise = Promise()
+    coming: tuple[Coming, ...] = ()
+    """Those of ``live`` that do not serve yet, in order of launch."""
+    readiness: Readiness = Readiness()
+    engines: tuple[EngineSeen, ...] = ()
+    """The serving replicas' pages, where there are any. Only for a law that ``reads_engines``."""
+
+    @property
+    def coverage(self) -> float:
+        """Share of the serving replicas whose page is fresh; 1 when none serves."""
+        if not self.serving:
+            return 1.0
+        return sum(engine.is_fresh for engine in self.engines) / self.serving
 
     @property
     def slot_usage_ratio(self) -> float | None:
@@ -93,7 +152,10 @@ class Proposal:
 
 
 class Policy(Protocol):
-    """A law with one verb. It may remember; it may not look at a clock."""
+    """A law with one verb. It may remember; it may not look at a clock.
+
+    A class with ``reads_engines = True`` is shown the engines' own pages.
+    """
 
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """How many replicas, and why."""
