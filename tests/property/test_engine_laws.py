@@ -131,6 +131,36 @@ def test_an_abort_gives_every_block_back_and_harms_nobody(limits, arrivals, afte
     assert all(sequence.finished_s for _, sequence in made if sequence is not gone)
 
 
+@given(limits, arrivals, st.floats(0, 40), st.floats(0, 10))
+def test_a_lost_cache_costs_time_and_no_token(limits, arrivals, after_s, first_request_s):
+    engine = Engine(limits, LAW, first_request_s=first_request_s)
+    made = sequences_of(arrivals, limits.block_tokens)
+    for now_s, sequence in made:
+        engine.add(sequence, now_s)
+    engine.catch_up(after_s)
+    engine.forget()
+    assert engine.pool.free == engine.pool.total
+    engine.advance(1e9)
+
+    assert engine.pool.free == engine.pool.total
+    for _, sequence in made:
+        assert sequence.first_token_s <= sequence.finished_s
+        assert engine.tokens_out(sequence, engine.now_s) == sequence.output_tokens
+
+
+@given(limits, arrivals, st.floats(0.001, 10))
+def test_what_is_done_once_is_paid_once(limits, arrivals, first_request_s):
+    plain, cold = (Engine(limits, LAW, first_request_s=extra_s) for extra_s in (0.0, first_request_s))
+    for engine in (plain, cold):
+        for _, sequence in sequences_of(arrivals, limits.block_tokens):
+            engine.add(sequence, 0.0)  # all at once: what follows is the same, only later
+        engine.advance(1e9)
+
+    assert cold.steps == plain.steps
+    assert cold.busy_s == pytest.approx(plain.busy_s + first_request_s)
+    assert cold.now_s == pytest.approx(plain.now_s + first_request_s)
+
+
 @given(limits, arrivals, st.lists(st.floats(0, 100), max_size=30).map(sorted))
 def test_what_is_told_does_not_depend_on_when_one_looks(limits, arrivals, looks):
     patient, expected = run_by_leaps(limits, arrivals)

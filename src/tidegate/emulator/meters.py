@@ -35,6 +35,8 @@ _REQUEST_S = (
 )
 _STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 _PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
+STATES = ("awake", "weights_offloaded", "discard_all")
+"""By level of sleep."""
 _REASONS = ("stop", "length", "abort", "error", "repetition")
 
 
@@ -146,10 +148,10 @@ class Meters:
 
     # ---- the page ----
 
-    def page(self, engine: Engine) -> bytes:
+    def page(self, engine: Engine, sleep_state: str = STATES[0]) -> bytes:
         """The metrics as text."""
         registry = CollectorRegistry()
-        registry.register(_Families(list(self._families(engine))))
+        registry.register(_Families([*self._families(engine), self._sleeping(sleep_state)]))
         return generate_latest(registry)
 
     def _families(self, engine: Engine) -> Iterator[Metric]:
@@ -185,6 +187,17 @@ class Meters:
             )
             family.add_metric(self._labels, histogram.buckets(), histogram.sum)
             yield family
+
+    def _sleeping(self, state: str) -> Metric:
+        family = GaugeMetricFamily(
+            "vllm:engine_sleep_state",
+            "Engine sleep state; awake = 0 means engine is sleeping; awake = 1 means engine is awake;"
+            " weights_offloaded = 1 means sleep level 1; discard_all = 1 means sleep level 2.",
+            labels=["model_name", "engine", "sleep_state"],
+        )
+        for each in STATES:
+            family.add_metric([*self._labels, each], each == state)
+        return family
 
     def _gauge(self, name: str, documentation: str, value: float) -> Metric:
         family = GaugeMetricFamily(f"vllm:{name}", documentation, labels=["model_name", "engine"])

@@ -10,12 +10,25 @@ from enum import Enum
 from tidegate.emulator import specs
 from tidegate.emulator.faults import Fault
 from tidegate.engine.catalogue import PROFILES, Profile, profile
-from tidegate.engine.coldstart import Stage, StageKind
+from tidegate.engine.coldstart import Build, ColdStart, Stage, StageKind, Tier
 from tidegate.engine.sequence import Limits
 
 DEFAULT_PROFILE = "llama-3.1-8b-h100x1"
 
-_STAGES = {kind.value: kind for kind in StageKind if kind not in (StageKind.FIRST_REQUEST, StageKind.WAKE)}
+_TIMES = (
+    "procurement",
+    "image",
+    "weights",
+    "compile",
+    "cached_compile",
+    "kv_profiling",
+    "graph_capture",
+    "engine_start",
+    "first_request",
+    "wake",
+    "sleep",
+)
+_BUILD = Build(gpu="any", cuda="any")
 
 
 class OnSigterm(Enum):
@@ -29,16 +42,20 @@ class OnSigterm(Enum):
     """Their connections close without a word."""
 
 
-def cold_start(text: str) -> tuple[Stage, ...]:
-    """``30s`` in all, or stages such as ``procurement=90s,image=12s,weights=8s,engine_start=20s``.
+def cold_start(text: str) -> ColdStart:
+    """``30s`` in all, or what takes how long, such as ``procurement=90s,image=12s,weights=8s,engine_start=20s``.
+
+    ``first_request`` is what the first request waits longer than the others; ``wake`` and ``sleep`` are those of
+    a replica that is up.
 
     Raises:
         ValueError: it cannot be read; the message says what is allowed.
     """
     if text and "=" not in text:
-        return (Stage(StageKind.ENGINE_START, specs.duration(text)),)
-    durations = specs.fields("cold-start", text, dict.fromkeys(_STAGES, specs.duration))
-    return tuple(Stage(kind, durations[name]) for name, kind in _STAGES.items() if name in durations)
+        return ColdStart(engine_start_s=specs.duration(text))
+    times_s = specs.fields("cold-start", text, dict.fromkeys(_TIMES, specs.duration))
+    files = {f"{name}_gb": times_s.pop(name, 0.0) for name in ("image", "weights")}  # at 1 GB/s
+    return ColdStart(build=_BUILD, **files, **{f"{name}_s": found for name, found in times_s.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +81,12 @@ class EmulatorOptions:
     max_queued: int | None = None
     """While so many wait, more are answered 503; no limit unless given. Whoever arrives within one step
     waits too, so that a burst is turned away although there is room, as in vLLM."""
-    cold_start: tuple[Stage, ...] = ()
+    cold_start: ColdStart = ColdStart()
     """What it waits for before it serves, in model time."""
+    tier: Tier = Tier.COLD
+    """What is there already when it starts."""
+    sleep_mode: bool = True
+    """It may be put to sleep and woken by request, as a vLLM started with ``--enable-sleep-mode``."""
     refuse_until_ready: bool = False
     """While it loads: refuse connections, as vLLM does, instead of answering 503."""
     faults: tuple[Fault, ...] = ()
@@ -87,6 +108,18 @@ class EmulatorOptions:
             kv_blocks=self.kv_blocks or limits.kv_blocks,
             max_adapters=self.max_adapters or limits.max_adapters,
         )
+
+    @property
+    def first_request_s(self) -> float:
+        """What the first request waits longer than the others; nothing when the engine has run before."""
+        return self.cold_start.first_request_s if self.tier in (Tier.COLD, Tier.CACHED) else 0.0
+
+    def starting(self) -> Iterator[Stage]:
+        """What it passes through before it serves. The first request's share is the first request's."""
+        compiled = (_BUILD,) if self.tier is Tier.CACHED else ()
+        for stage in self.cold_start.stages(self.tier, compiled):
+            if stage.kind is not StageKind.FIRST_REQUEST:
+                yield stage
 
     @property
     def _profile(self) -> Profile:
@@ -126,10 +159,23 @@ def parser() -> argparse.ArgumentParser:
     add("--lora", action="append", default=[], metavar="NAME", help="a LoRA adapter that clients may ask for")
     add("--max-adapters", type=int, help="different adapters in one step")
     add("--max-queued", type=int, help="answer 503 while so many wait")
-    add("--cold-start", type=_argument(cold_start), default=(), help="30s, or image=60s,weights=20s,...")
+    add(
+        "--cold-start",
+        type=_argument(cold_start),
+        metavar="TIMES",
+        help="30s, or image=60s,weights=20s,first_request=2s,wake=1s,...",
+    )
+    add(
+        "--tier",
+        type=_one_of(Tier),
+        default=Tier.COLD,
+        metavar="TIER",
+        help="what is there already when it starts: " + ", ".join(tier.value for tier in Tier),
+    )
+    add("--no-sleep-mode", action="store_true", help="no /sleep and no /wake_up")
     add("--refuse-until-ready", action="store_true", help="refuse connections while loading")
     add("--fault", type=_argument(Fault.parse), action="append", default=[], help="slow:factor=5,for=30s")
-    add("--on-sigterm", type=OnSigterm, default=OnSigterm.DRAIN, help="drain, abort or cut")
+    add("--on-sigterm", type=_one_of(OnSigterm), default=OnSigterm.DRAIN, help="drain, abort or cut")
     add("--shutdown-timeout", type=_argument(specs.duration), default=30.0, help="the longest drain")
     return made
 
@@ -140,11 +186,25 @@ def options_from(argv: Sequence[str] | None) -> EmulatorOptions:
     given = vars(made.parse_args(argv))
     given["faults"] = tuple(given.pop("fault"))
     given["adapters"] = tuple(given.pop("lora"))
+    given["cold_start"] = given["cold_start"] or ColdStart()
+    given["sleep_mode"] = not given.pop("no_sleep_mode")
     given["shutdown_timeout_s"] = given.pop("shutdown_timeout")
     options = EmulatorOptions(**given)
     if problems := list(options.problems()):
         made.error("; ".join(problems))
     return options
+
+
+def _one_of(kind: type[Enum]) -> specs.Read:
+    def reading(text: str) -> Enum:
+        try:
+            return kind(text)
+        except ValueError:
+            allowed = ", ".join(str(one.value) for one in kind)
+            message = f"{text!r} is not known; allowed are {allowed}"
+            raise argparse.ArgumentTypeError(message) from None
+
+    return reading
 
 
 def _argument(read: specs.Read) -> specs.Read:

@@ -12,11 +12,14 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from tidegate.emulator import wire
+from tidegate.emulator import replies, wire
 from tidegate.emulator.board import Board
 from tidegate.emulator.faults import Fault, FaultKind
+from tidegate.emulator.meters import STATES
 from tidegate.emulator.options import EmulatorOptions
 from tidegate.emulator.service import Busy, Generation, Service
+from tidegate.emulator.sleep_routes import SleepRoutes
+from tidegate.emulator.sleeping import Sleeper
 
 _MOST_BODY_BYTES = 64 * 2**20
 _BUSY = "The engine is currently busy and cannot accept new requests. Please try again later."
@@ -35,6 +38,7 @@ class Routes:
         self,
         options: EmulatorOptions,
         service: Service,
+        sleeper: Sleeper,
         board: Board,
         connections: Callable[[], int],
     ) -> None:
@@ -44,6 +48,8 @@ class Routes:
         self._model = options.model_name
         self._adapters = dict.fromkeys(options.adapters)
         self._service = service
+        self._sleeper = sleeper
+        self._sleep_mode = options.sleep_mode
         self._board = board
         self._connections = connections
         self._received = 0
@@ -59,6 +65,8 @@ class Routes:
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
+        if self._sleep_mode:
+            SleepRoutes(self._sleeper, lambda: self.stage).add_to(app)
         app.router.add_get("/emulator/state", self._state)
         app.router.add_post("/emulator/fault", self._order_fault)
         app.router.add_delete("/emulator/fault", self._clear_faults)
@@ -80,11 +88,11 @@ class Routes:
                 wanted = self._checked(read(await request.read()))
                 generation = self._service.submit(wanted, self._adapter(wanted))
             except wire.BadRequest as error:
-                return _error(400, str(error), "BadRequestError")
+                return replies.error(400, str(error), "BadRequestError")
             except KeyError:
                 return self._unknown_model()
             except Busy:
-                return _error(503, _BUSY, "ServiceUnavailableError")
+                return replies.error(503, _BUSY, "ServiceUnavailableError")
             try:
                 answer = wire.Answer(wanted, is_chat=is_chat)
                 give = self._stream if wanted.is_stream else self._whole
@@ -137,7 +145,9 @@ class Routes:
         await self._done(generation, is_short=is_short)
         out = min(generation.tokens_out, most)
         reason = "abort" if is_short else generation.finish_reason
-        return _json(answer.whole(generation.words(0, out), reason, out, generation.sequence.cached_tokens))
+        return replies.in_json(
+            answer.whole(generation.words(0, out), reason, out, generation.sequence.cached_tokens)
+        )
 
     async def _done(self, generation: Generation, *, is_short: bool) -> None:
         if is_short:
@@ -154,18 +164,18 @@ class Routes:
             asked = [self._checked(wire.Wanted.of_embedding(model, prompt)) for prompt in prompts]
             generations = [self._service.submit(wanted, self._adapter(wanted)) for wanted in asked]
         except wire.BadRequest as error:
-            return _error(400, str(error), "BadRequestError")
+            return replies.error(400, str(error), "BadRequestError")
         except KeyError:
             return self._unknown_model()
         except Busy:
-            return _error(503, _BUSY, "ServiceUnavailableError")
+            return replies.error(503, _BUSY, "ServiceUnavailableError")
         try:
             for generation in generations:
                 await generation.ended()
         finally:
             for generation in generations:
                 self._service.end_early(generation)
-        return _json(wire.embeddings(self._model, prompts, is_packed=is_packed))
+        return replies.in_json(wire.embeddings(self._model, prompts, is_packed=is_packed))
 
     # ---- what stands before an answer ----
 
@@ -178,11 +188,11 @@ class Routes:
 
     def _refusal(self, fault: Fault | None) -> web.Response | None:
         if self.stage is not None:
-            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
+            return replies.loading(self.stage)
         if self.is_ending:
-            return _error(500, _ENDING, "InternalServerError")
+            return replies.error(500, _ENDING, "InternalServerError")
         if fault and fault.kind is FaultKind.STATUS:
-            return _error(fault.code, "A fault was ordered.", "InternalServerError")
+            return replies.error(fault.code, "A fault was ordered.", "InternalServerError")
         return None
 
     def _checked(self, wanted: wire.Wanted) -> wire.Wanted:
@@ -200,22 +210,22 @@ class Routes:
         return wanted.model if wanted.model in self._adapters else None
 
     def _unknown_model(self) -> web.Response:
-        return _error(404, "The model does not exist.", "NotFoundError", "model")
+        return replies.error(404, "The model does not exist.", "NotFoundError", "model")
 
     # ---- everything else ----
 
     async def _models(self, _: web.Request) -> web.Response:
         if self.stage is not None:
-            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
-        return _json(wire.models(self._model, self._adapters, self._service.context_tokens))
+            return replies.loading(self.stage)
+        return replies.in_json(wire.models(self._model, self._adapters, self._service.context_tokens))
 
     async def _health(self, _: web.Request) -> web.Response:
         if self.stage is not None:
-            return _error(503, f"Loading model: {self.stage}", "ServiceUnavailableError")
+            return replies.loading(self.stage)
         return web.Response()
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        page = self._service.meters.page(self._service.engine)
+        page = self._service.meters.page(self._service.engine, STATES[self._sleeper.level])
         return web.Response(body=page, headers=_METRICS)
 
     async def _state(self, _: web.Request) -> web.Response:
@@ -223,6 +233,7 @@ class Routes:
         state = {
             "model": self._model,
             "stage": self.stage,
+            "sleep_level": self._sleeper.level,
             "running": engine.running,
             "waiting": engine.waiting,
             "received_total": self._received,
@@ -232,13 +243,13 @@ class Routes:
             "kv_blocks_used": engine.pool.total - engine.pool.free,
             "faults": self._board.names(),
         }
-        return _json(msgspec.json.encode(state))
+        return replies.in_json(msgspec.json.encode(state))
 
     async def _order_fault(self, request: web.Request) -> web.Response:
         try:
             self._board.order(Fault.parse(await request.text()))
         except ValueError as error:
-            return _error(400, str(error), "BadRequestError")
+            return replies.error(400, str(error), "BadRequestError")
         return web.Response(status=204)
 
     async def _clear_faults(self, _: web.Request) -> web.Response:
@@ -260,12 +271,3 @@ def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamRespon
     if request.transport:
         request.transport.close()
     return response
-
-
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
-
-
-def _error(status: int, message: str, kind: str, param: str | None = None) -> web.Response:
-    body = wire.error(status, message, kind, param)
-    return web.Response(status=status, body=body, content_type="application/json")

@@ -19,6 +19,7 @@ from tidegate.emulator.meters import Meters
 from tidegate.emulator.options import EmulatorOptions, OnSigterm
 from tidegate.emulator.routes import Routes
 from tidegate.emulator.service import Service
+from tidegate.emulator.sleeping import Sleeper
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
 
@@ -35,9 +36,13 @@ class Server:
             raise ValueError(problem)
         self._options = options
         self._crash = on_crash or self._vanish
-        engine = Engine(options.limits, profile(options.profile).law)
+        law = profile(options.profile).law
+        engine = Engine(options.limits, law, first_request_s=options.first_request_s)
         meters = Meters(options.model_name, options.time_scale, engine.limits)
         self._service = Service(engine, meters, options.time_scale, options.max_queued)
+        self._sleeper = Sleeper(self._service, options.cold_start, options.time_scale)
+        self._slow: list[float] = []
+        """Factors of the faults that slow it down now."""
         self._board = Board(
             {
                 FaultKind.SLOW: self._switch_slow,
@@ -46,7 +51,7 @@ class Server:
                 FaultKind.CRASH: self._switch_crash,
             }
         )
-        self._routes = Routes(options, self._service, self._board, self._open_connections)
+        self._routes = Routes(options, self._service, self._sleeper, self._board, self._open_connections)
         self._runner = web.AppRunner(
             self._routes.app(),
             handler_cancellation=True,
@@ -95,12 +100,13 @@ class Server:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._sleeper.close()
         await self._service.close()
         await self._runner.cleanup()
         self._socket.close()
 
     async def _load(self) -> None:
-        for stage in self._options.cold_start:
+        for stage in self._options.starting():
             self._routes.stage = stage.kind.value
             await asyncio.sleep(stage.median_s / self._options.time_scale)
         if self._listener is None:
@@ -145,13 +151,17 @@ class Server:
     # ---- faults of the whole engine ----
 
     def _switch_slow(self, is_on: bool, fault: Fault) -> None:
-        self._service.slow_down(fault.factor if is_on else 1.0)
-
-    def _switch_hang(self, is_on: bool, _: Fault) -> None:
         if is_on:
-            self._service.stand_still()
+            self._slow.append(fault.factor)
         else:
-            self._service.go_on()
+            self._slow.remove(fault.factor)
+        self._service.slow_down(self._slow)
+
+    def _switch_hang(self, is_on: bool, fault: Fault) -> None:
+        if is_on:
+            self._service.stand_still(fault)
+        else:
+            self._service.go_on(fault)
 
     def _switch_refuse(self, is_on: bool, _: Fault) -> None:
         if is_on:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Collection
 from itertools import count
 
 from tidegate.emulator import text
@@ -82,6 +83,9 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._began_s = self._loop.time()
         self._stood_since_s: float | None = None
+        self._stopped_by: list[object] = []
+        self.has_weights = True
+        """False: it computes with whatever is in its memory, and the answers are garbage."""
         self._has_work = asyncio.Event()
         self._may_go = asyncio.Event()
         self._may_go.set()
@@ -111,7 +115,9 @@ class Service:
             self.meters.rejected()
             raise Busy
         tokens, finish_reason = wanted.output_tokens()
-        answer = text.answer(wanted.prompt, tokens, wanted.seed, wanted.given)
+        answer = text.garbage(tokens)
+        if self.has_weights:
+            answer = text.answer(wanted.prompt, tokens, wanted.seed, wanted.given)
         block_tokens = self.engine.limits.block_tokens
         whole = wanted.prompt + (wanted.given + answer).encode()
         hashes = text.block_hashes(whole, block_tokens, adapter or "")
@@ -137,24 +143,37 @@ class Service:
         for generation in list(self._live.values()):
             self.end_early(generation)
 
-    # ---- what faults do ----
+    def under_way(self) -> list[Generation]:
+        """The answers that have not ended."""
+        return list(self._live.values())
 
-    def slow_down(self, factor: float) -> None:
-        """From the next step on, steps take ``factor`` times as long as the profile says."""
+    # ---- what faults and sleep do ----
+
+    def slow_down(self, factors: Collection[float]) -> None:
+        """From the next step on, steps take as many times as long as all these factors together say."""
+        factor = math.prod(factors)
         self.engine.law = self._law if factor == 1 else Slowed(self._law, factor)
 
-    def stand_still(self) -> None:
-        """No token comes out until ``go_on``."""
+    def stand_still(self, cause: object) -> None:
+        """No token comes out until this cause, and all others, have let it ``go_on``."""
+        self._stopped_by.append(cause)
         if self._stood_since_s is None:
             self._stood_since_s = self._loop.time()
             self._may_go.clear()
 
-    def go_on(self) -> None:
+    def go_on(self, cause: object) -> None:
         """Go on where the engine stood; the time between did not pass for it."""
-        if self._stood_since_s is not None:
+        if cause in self._stopped_by:
+            self._stopped_by.remove(cause)
+        if not self._stopped_by and self._stood_since_s is not None:
             self._began_s += self._loop.time() - self._stood_since_s
             self._stood_since_s = None
             self._may_go.set()
+
+    def forget(self) -> None:
+        """Lose the KV cache. Answers that have not ended are computed again, and go on where they were."""
+        self.engine.catch_up(self._now_s())
+        self.engine.forget()
 
     async def close(self) -> None:
         """Stop the pace. Answers that have not ended never will."""
@@ -170,8 +189,8 @@ class Service:
     async def _pace(self) -> None:
         due_s = 0.0
         while True:
-            await self._may_go.wait()
             await self._has_work.wait()
+            await self._may_go.wait()
             before_s = time.process_time()
             now_s = self._now_s()
             if due_s <= now_s + _EARLY_S * self._time_scale:

@@ -61,6 +61,11 @@ def answer(prompt: bytes, tokens: int, seed: int = 0, given: str = "") -> str:
     return answer(prompt + _filled(given.encode()), tokens, seed)
 
 
+def garbage(tokens: int) -> str:
+    """What an engine says whose weights are no weights."""
+    return "!!! " * tokens
+
+
 def block_hashes(text: bytes, block_tokens: int, adapter: str = "") -> tuple[int, ...]:
     """The chained hashes of the full blocks of a text: equal hashes, equal text up to there.
 

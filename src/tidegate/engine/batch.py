@@ -23,12 +23,15 @@ from tidegate.engine.sequence import Limits, Progress, Sequence
 class Engine:
     """One engine. Owns all sequences between ``add`` and their end."""
 
-    def __init__(self, limits: Limits, law: StepLaw, grouping: Grouping | None = None) -> None:
+    def __init__(
+        self, limits: Limits, law: StepLaw, grouping: Grouping | None = None, first_request_s: float = 0.0
+    ) -> None:
+        """``first_request_s``: how much longer the step takes that begins the very first sequence."""
         self.limits = limits
         self.now_s = 0.0
         self.busy_s = 0.0
         """Time spent in steps so far."""
-        self._scheduler = Scheduler(limits, grouping)
+        self._scheduler = Scheduler(limits, grouping, first_request_s)
         self.decoding = self._scheduler.decoding
         """The sums of those that decode, to be looked at."""
         self._started: list[Sequence] = []  # not told yet
@@ -79,6 +82,14 @@ class Engine:
             if sequence in untold:
                 untold.remove(sequence)
                 sequence.finished_s = None
+
+    def forget(self) -> None:
+        """Lose the whole KV cache before the next step, as on falling asleep. ``catch_up`` first, as above.
+
+        Nobody ends by that: who was in the batch is computed again.
+        """
+        self._scheduler.forget()
+        self._foresight.steps = UNKNOWN
 
     # ---- what comes out ----
 

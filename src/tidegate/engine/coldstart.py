@@ -7,7 +7,11 @@ version and dependencies; otherwise it is compiled anew.
 
 Stages after a study of vLLM 0.10 (arXiv 2606.07362, 2026), where a 7B model on an A100 took 45 s
 with a cached compilation (bootstrap 10.4, weights 7.8, compile 8.3, KV profiling 2.3, graph capture 1.4,
-the rest between them) and 76 s without. Wake-up from sleep level 1: 0.1-6 s (vLLM blog, 2025-10).
+the rest between them) and 76 s without. Wake-up from sleep level 1: 0.1-6 s (vLLM blog, 2025-10); there the
+first request after a start took 4-7 times as long as those after it.
+
+Whoever sends the first request pays for that: the one-token probe of a backend that does not call a replica
+ready before a token has come out, else a client.
 """
 
 from __future__ import annotations
@@ -64,6 +68,8 @@ class Build:
     gpu: str
     cuda: str
     dependencies: tuple[str, ...] = ()
+    model: str = ""
+    """What was compiled; empty where only one model is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,9 @@ class ColdStart:
     first_request_s: float = 0.0
     """What the first request waits longer than the others."""
     wake_s: float = 0.0
-    """From sleep to serving."""
+    """From sleep to serving, with the weights in host memory."""
+    sleep_s: float = 0.0
+    """From serving to sleep."""
     sigma: float = 0.0
     """Spread of each stage."""
 
@@ -112,7 +120,7 @@ class ColdStart:
         if tier in (Tier.SERVING, Tier.WARM):
             return ()
         if tier is Tier.SLEEPING:
-            return self._worth((StageKind.WAKE, self.wake_s))
+            return self.waking()
         fetching: tuple[tuple[StageKind, float], ...] = ()
         if tier is Tier.COLD:
             fetching = (
@@ -128,6 +136,12 @@ class ColdStart:
             (StageKind.ENGINE_START, self.engine_start_s),
             (StageKind.FIRST_REQUEST, self.first_request_s),
         )
+
+    def waking(self, level: int = 1) -> tuple[Stage, ...]:
+        """From sleep to serving. Level 1 keeps the weights in host memory; level 2 has to read them again
+        (vLLM's two levels of sleep)."""
+        weights_s = self.weights_gb / self.weights_gb_per_s if level > 1 else 0.0
+        return self._worth((StageKind.WAKE, self.wake_s), (StageKind.WEIGHTS, weights_s))
 
     def total_s(self, tier: Tier = Tier.COLD, compiled: Collection[Build] = ()) -> float:
         """The sum of the medians."""

@@ -76,7 +76,9 @@ class Foresight:
         Empty when that is not plain to see: others may go with them, or somebody be preempted."""
         scheduler, limits = self._scheduler, self._scheduler.limits
         sequence, cached = scheduler.partial, 0
-        if limits.async_scheduling or scheduler.grouping or len(scheduler.waiting) > (sequence is None):
+        if scheduler.first_request_s or limits.async_scheduling or scheduler.grouping:
+            return ()
+        if len(scheduler.waiting) > (sequence is None):
             return ()
         if sequence is None:
             sequence = scheduler.waiting[0]

@@ -127,6 +127,14 @@ class BlockPool:
             self._named_in_line += len(names)
             self.free += len(names)
 
+    def forget(self) -> None:
+        """Nothing is cached any more, here or on the host; no block is in use."""
+        assert self.free == self.total
+        self._uses.clear()
+        self._host.clear()
+        self._line.clear()
+        self._named_in_line = self._passed_over = 0
+
     def shared_uses(self) -> int:
         """Uses of blocks beyond the first; the sum of what sequences hold is larger by this."""
         return sum(uses - 1 for uses in self._uses.values() if uses > 0)

@@ -27,7 +27,7 @@ _NOTHING: tuple[int, ...] = ()
 class Scheduler:
     """Owns the queue, the batch, the blocks and the adapters' slots."""
 
-    def __init__(self, limits: Limits, grouping: Grouping | None) -> None:
+    def __init__(self, limits: Limits, grouping: Grouping | None, first_request_s: float) -> None:
         for problem in limits.problems():
             raise ValueError(problem)
         self.limits = limits
@@ -42,6 +42,8 @@ class Scheduler:
         self.preemptions = 0
         self.prompt_tokens = 0
         """Of prompts, computed so far; what is computed again counts again."""
+        self.first_request_s = first_request_s
+        """How much longer the step takes that lets the first sequence in; 0 once it has been."""
         self._step = Step()
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
@@ -186,6 +188,9 @@ class Scheduler:
     def _enter(self, sequence: Sequence, step: Step) -> None:
         sequence.computed = 0
         self.running[sequence] = None
+        if self.first_request_s:
+            step.load_s += self.first_request_s
+            self.first_request_s = 0.0
         if sequence.adapter is not None and self.adapters.enter(sequence.adapter):
             step.load_s += self.limits.adapter_load_s
         if self.grouping:
@@ -234,6 +239,12 @@ class Scheduler:
         return -(-(held_tokens + new_tokens) // self._block) + -held_tokens // self._block
 
     # ---- blocks given up ----
+
+    def forget(self) -> None:
+        """All that is cached is lost. Who was in the batch is computed again, first come first."""
+        while self.running:
+            self._preempt(next(reversed(self.running)))
+        self.pool.forget()
 
     def _preempt(self, sequence: Sequence) -> None:
         if sequence.finish_step >= 0:

@@ -48,13 +48,20 @@ def test_a_fault_that_cannot_be_read_says_what_is_allowed(text, said):
 
 
 def test_a_cold_start_is_one_span_or_its_stages_in_order():
-    assert cold_start("30s") == (Stage(StageKind.ENGINE_START, 30.0),)
-    assert cold_start("weights=8s,procurement=1.5m") == (
+    assert cold_start("30s").stages() == (Stage(StageKind.ENGINE_START, 30.0),)
+    assert cold_start("weights=8s,procurement=1.5m").stages() == (
         Stage(StageKind.PROCUREMENT, 90.0),
         Stage(StageKind.WEIGHTS, 8.0),
     )
     with pytest.raises(ValueError, match="cold-start: weights is '8'; it must be a duration"):
         cold_start("weights=8")
+
+
+def test_a_cold_start_knows_what_comes_after_it():
+    times = cold_start("weights=8s,first_request=2s,wake=3s,sleep=1s")
+    assert (times.first_request_s, times.sleep_s) == (2.0, 1.0)
+    assert sum(stage.median_s for stage in times.waking(level=1)) == 3.0
+    assert sum(stage.median_s for stage in times.waking(level=2)) == 11.0
 
 
 def test_all_problems_are_told_at_once():

@@ -206,3 +206,33 @@ def test_one_that_is_preempted_and_back_in_the_next_step_ends_once():
 
     assert sorted(sequence.key for sequence in ended) == ["first", "second"]
     assert first.preemptions + second.preemptions > 0
+
+
+def test_the_very_first_sequence_pays_for_what_is_done_once():
+    engine = Engine(Limits(max_sequences=4, max_step_tokens=8, kv_blocks=100), EVERY_STEP_1S, None, 5.0)
+    first, beside, later = (Sequence(name, 4, 2) for name in ("first", "beside", "later"))
+    engine.add(first, 10.0)
+    engine.add(beside, 10.0)
+    assert engine.wake_s <= 16.0
+    engine.advance(50.0)
+    engine.add(later, 100.0)
+    engine.advance(200.0)
+
+    assert (first.first_token_s, beside.first_token_s) == (16.0, 16.0)
+    assert first.finished_s == 17.0
+    assert later.first_token_s == 101.0
+
+
+def test_who_decodes_when_the_cache_is_lost_is_computed_again_and_loses_no_token():
+    engine = engine_with(max_step_tokens=100)
+    older, younger = Sequence("older", 4, 10, (1, 2)), Sequence("younger", 4, 3)
+    engine.add(older, 0.0)
+    engine.add(younger, 1.0)
+    engine.advance(2.0)
+    engine.forget()
+    assert engine.pool.free == engine.pool.total
+    assert (engine.running, engine.waiting) == (0, 2)
+
+    engine.advance(100.0)
+    assert (older.finished_s, younger.finished_s) == (10.0, 4.0)
+    assert engine.preemptions == 2
