@@ -50,7 +50,7 @@ class Readiness:
     def _share_by(self, age_s: float) -> float:
         if age_s <= 0.0 or not self.median_s:
             return float(age_s > 0.0)
-        return 0.5 * (1.0 + erf(log(age_s / self.median_s) / (self.spread * sqrt(2.0))))
+        return 0.5 * (1.0 + erf((log(age_s) - log(self.median_s)) / (self.spread * sqrt(2.0))))
 
 
 class ColdStarts:
