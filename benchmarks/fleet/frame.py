@@ -1,0 +1,69 @@
+"""What a scenario of ``make bench-fleet`` is given, and where its figures go.
+
+A scenario is a module of this package with a function ``run(asked) -> dict``: it says its table line by line with
+``asked.say`` and returns its figures. ``SCENARIOS`` names it; it is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).parents[2]
+OUT = ROOT / "build" / "bench"
+
+SCENARIOS: dict[str, str] = {
+    "check": "the fluid world beside the simulator that moves each request",
+    "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
+}
+"""Modules of this package, in the order in which they run."""
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How much of a scenario is wanted."""
+
+    full: bool
+    """Every case and seed; otherwise what a few minutes allow."""
+    jobs: int
+    """Processes that may work at once."""
+    say: Callable[[str], None]
+    """Prints a line of the table, wherever that goes."""
+
+    def each(
+        self, work: Callable[[Task], Answer], tasks: Sequence[Task], what: str = ""
+    ) -> Iterator[tuple[int, Answer]]:
+        """Every task's number and answer, as they come; ``work`` is a function of a module."""
+        if self.jobs <= 1 or len(tasks) <= 1:
+            for number, task in enumerate(tasks):
+                yield number, work(task)
+            return
+        with ProcessPoolExecutor(self.jobs) as pool:
+            waiting = {pool.submit(work, task): number for number, task in enumerate(tasks)}
+            for done, future in enumerate(as_completed(waiting), 1):
+                if what and sys.stderr.isatty():
+                    print(f"\r{what}: {done} of {len(tasks)} ", end="", file=sys.stderr, flush=True)
+                yield waiting[future], future.result()
+        if what and sys.stderr.isatty():
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def in_order(self, work: Callable[[Task], Answer], tasks: Sequence[Task], what: str = "") -> list[Answer]:
+        """The answers in the order of the tasks."""
+        answers = dict(self.each(work, tasks, what))
+        return [answers[number] for number in range(len(tasks))]
+
+
+def write(name: str, command: str, facts: dict[str, Any], figures: dict[str, Any]) -> Path:
+    """``build/bench/fleet-NAME.json``."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    path = OUT / f"fleet-{name}.json"
+    path.write_text(json.dumps({"command": command, **facts, **figures}, indent=1) + "\n")
+    return path

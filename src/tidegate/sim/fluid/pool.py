@@ -1,0 +1,311 @@
+"""One model's queue and engines as amounts that flow.
+
+What waits is one line, first come first served; what runs is ``n`` requests over ``S`` equal replicas. In a slot
+
+- a batch of ``b = n / S`` takes ``s(b)`` a step by the engine's own law; prompts take the share ``f`` of the time, so
+  a token takes ``s(b) / (1 - f)``, and ``f`` is at most what a step full of prompt chunks leaves it;
+- answers end at the rate ``n / (tokens left * time a token)``: lengths are memoryless, Little's law holds whatever
+  they are;
+- as many are let in as slots, memory and the prompts' share of the time allow.
+
+A request's first token comes after its wait in line, its prompt and one step; and, since prompts meet at the
+engines by chance, after a wait that is exponential beyond the share of time that prompts take
+(``core.queueing.late_share``). Left out: which replica a request is on, prefix caches (the load says what is fresh),
+preemption, retries, slow start, and every difference between two requests of one slot. ``python -m benchmarks.fleet
+check`` prints how far this is from the simulator that moves each request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import exp, inf
+
+from tidegate.core.queueing import busy_share, late_share, mean_wait_s, normal_share, wait_quantile_s
+from tidegate.core.types import Dice
+from tidegate.sim.needs import prefill_s
+from tidegate.sim.scenario import ModelSetup, Slo
+from tidegate.workload.chance import normal
+
+TINY = 0.05
+"""Of a request: what decays below this has ended. Three time constants after the last of one."""
+
+BRIDGE = 0.63
+"""The expected top of a Brownian bridge, in deviations of its free end: sqrt(pi / 8)."""
+
+FEW = 1.0
+"""Below this the noise of endings would be larger than what there is."""
+
+BATCH_NOISE = 0.5
+"""Spread of what one request sees as its batch, in roots of the batch: a Poisson number, smoothed over its life."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """What arrived in one slot and waits."""
+
+    arrived_s: float
+    requests: float
+    prompt_tokens: float
+    output_tokens: float
+
+
+@dataclass(slots=True)
+class Flowed:
+    """What became of the requests so far."""
+
+    requests: float = 0.0
+    ended: float = 0.0
+    kept: float = 0.0
+    """The whole promise."""
+    ttft_kept: float = 0.0
+    tpot_kept: float = 0.0
+    expired: float = 0.0
+    rejected: float = 0.0
+    failed: float = 0.0
+    prompt_tokens: float = 0.0
+    output_tokens: float = 0.0
+
+    @property
+    def over(self) -> float:
+        """Requests that have come to an end, whatever end."""
+        return self.ended + self.expired + self.rejected + self.failed
+
+
+class Pool:
+    """Queue and running requests of one model."""
+
+    def __init__(self, setup: ModelSetup, slo: Slo, request_timeout_s: float, dice: Dice) -> None:
+        self._dice = dice
+        self._law = setup.law
+        self._limits = setup.limits
+        self._slots = min(setup.fleet.slots, setup.limits.max_sequences)
+        self._queue_limits = setup.dispatch.queue
+        self._timeout_s = request_timeout_s
+        self._slo = slo
+        self.line: deque[Parcel] = deque()
+        self.waiting = 0.0
+        self.waiting_tokens = 0.0
+        self.running = 0.0
+        self._prompts = 0.0
+        """Prompt tokens of what runs."""
+        self._owed = 0.0
+        """Output tokens that what runs has still to get."""
+        self._in_time = 0.0
+        """Of what runs, how much got its first token in time."""
+        self.tpot_s = self.tpot_seen_s = self._law.decode_s(1, 0, 1)
+        self.prefill_share = 0.0
+        self.prefilling = 0.0
+        """Beside what runs: those whose prompts are computed or wait for that at an engine."""
+        self.swing = 0.0
+        """How far above its ends the number of those that run is expected to come within a slot."""
+        self.stay_s = 1.0
+        """Time constant with which answers end."""
+        self.ttft_s: tuple[float, float, float] | None = None
+        """Median, 90th and 95th percentile of the first tokens of the last slot; None without any."""
+        self.flowed = Flowed()
+
+    def __repr__(self) -> str:
+        return f"<Pool waiting={self.waiting:.1f} running={self.running:.1f} tpot={self.tpot_s * 1e3:.1f} ms>"
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits and nothing runs."""
+        return not self.line and self.running == 0.0
+
+    @property
+    def owed_tokens(self) -> float:
+        """Prompt and answer tokens of what runs."""
+        return self._prompts + self._owed
+
+    def kv_tokens(self) -> float:
+        """In the memory of all engines."""
+        return self._prompts + 0.5 * self._owed
+
+    def lose(self, requests: float) -> None:
+        """So many of those that run were cut off."""
+        lost = min(requests, self.running)
+        if lost > 0:
+            self._shrink_to(self.running - lost)
+            self.flowed.failed += lost
+
+    def step(
+        self,
+        now_s: float,
+        span_s: float,
+        arrived: Parcel | None,
+        *,
+        serving: float,
+        draining: float = 0.0,
+        draining_requests: float = 0.0,
+    ) -> None:
+        """From ``now_s`` on for ``span_s``; ``arrived`` comes evenly over it.
+
+        ``serving`` replicas take new requests. Those that drain are at work too, ``draining`` whole ones' worth,
+        and hold ``draining_requests`` of what runs.
+        """
+        if arrived is not None and arrived.requests > 0:
+            self._arrive(arrived)
+        self._expire(now_s, can_serve=serving > 0)
+        self.ttft_s = None
+        working = serving + draining
+        if working <= 0 or self.is_empty:
+            self._rest()
+            return
+        prompt, output = self._means()
+        batch = max(1, round(self.running / working))
+        cached = round(batch * (prompt + 0.5 * output))
+        prompt_s = prefill_s(self._law, batch, cached, round(prompt))
+        step_s = self._law.decode_s(batch, cached, 1)
+        most_share = self._most_share(step_s, prompt_s / max(1.0, prompt), batch)
+        share_each = prompt_s / (working * span_s)
+        let_in = min(self.waiting, most_share / share_each * serving / working if prompt_s > 0 else inf)
+        left, turned_over = self._pace(step_s, min(most_share, let_in * share_each), output, span_s)
+        room = self._room(prompt + 0.5 * output) * serving + draining_requests * left
+        fits = max(0.0, room - self.running * left) / turned_over
+        if fits < let_in:
+            let_in = fits
+            left, turned_over = self._pace(step_s, let_in * share_each, output, span_s)
+        self.prefill_share = let_in * share_each
+        stays = self.running * left + let_in * turned_over
+        waits_s = busy_share(self.prefill_share, working) * mean_wait_s(self.prefill_share, working, prompt_s)
+        self.prefilling = let_in / span_s * (prompt_s + waits_s)
+        self.swing = BRIDGE * (stays * (1.0 - left * left)) ** 0.5
+        self._let_in(let_in, now_s + 0.5 * span_s, working, prompt_s, step_s)
+        self._end(stays, batch, step_s, left)
+
+    def _pace(self, step_s: float, share: float, output: float, span_s: float) -> tuple[float, float]:
+        """With so much of the time for prompts: of what runs, the share still there after the span; and of what
+        comes evenly over it."""
+        self.tpot_s = step_s / (1.0 - share)
+        self.stay_s = max(1e-3, output * self.tpot_s)
+        left = exp(-span_s / self.stay_s)
+        return left, self.stay_s / span_s * (1.0 - left)
+
+    # ---- in ----
+
+    def _arrive(self, parcel: Parcel) -> None:
+        flowed = self.flowed
+        flowed.requests += parcel.requests
+        limit = self._queue_limits.max_requests * self._queue_limits.class_share
+        over = max(0.0, self.waiting + parcel.requests - limit)
+        # What comes evenly over a slot does not stand in line all at once: only what was there before counts.
+        rejected = min(parcel.requests, over) if self.waiting >= limit else 0.0
+        flowed.rejected += rejected
+        kept = 1.0 - rejected / parcel.requests
+        if kept > 0:
+            self.line.append(
+                Parcel(
+                    parcel.arrived_s,
+                    parcel.requests * kept,
+                    parcel.prompt_tokens * kept,
+                    parcel.output_tokens * kept,
+                )
+            )
+            self.waiting += parcel.requests * kept
+            self.waiting_tokens += (parcel.prompt_tokens + parcel.output_tokens) * kept
+
+    def _expire(self, now_s: float, *, can_serve: bool) -> None:
+        limits = self._queue_limits
+        longest_s = min(self._timeout_s, limits.max_wait_busy_s if can_serve else limits.max_wait_starting_s)
+        while self.line and self.line[0].arrived_s < now_s - longest_s:
+            gone = self.line.popleft()
+            self._leave_line(gone.requests, gone.prompt_tokens + gone.output_tokens)
+            self.flowed.expired += gone.requests
+
+    def _let_in(self, count: float, middle_s: float, serving: float, prompt_s: float, step_s: float) -> None:
+        """The first ``count`` of the line, at an even rate around this moment."""
+        passed, slowest_s = 0.0, 0.0
+        while self.line and passed < count - 1e-12:
+            parcel = self.line[0]
+            taken = min(parcel.requests, count - passed)
+            part = taken / parcel.requests
+            prompts, outputs = parcel.prompt_tokens * part, parcel.output_tokens * part
+            wait_s = max(0.0, middle_s - parcel.arrived_s)
+            slowest_s = max(slowest_s, wait_s)
+            slack_s = self._slo.ttft_s - wait_s - prompt_s - step_s
+            in_time = taken * (1.0 - late_share(slack_s, self.prefill_share, serving, prompt_s))
+            self.flowed.ttft_kept += in_time
+            self._in_time += in_time
+            self.running += taken
+            self._prompts += prompts
+            self._owed += outputs
+            self.flowed.prompt_tokens += prompts
+            passed += taken
+            if part >= 1.0:
+                self.line.popleft()
+            else:
+                parcel.requests -= taken
+                parcel.prompt_tokens -= prompts
+                parcel.output_tokens -= outputs
+            self._leave_line(taken, prompts + outputs)
+        if passed > 0:
+            base_s = slowest_s + prompt_s + step_s
+            p50, p90, p95 = (
+                base_s + wait_quantile_s(ratio, self.prefill_share, serving, prompt_s)
+                for ratio in (0.50, 0.90, 0.95)
+            )
+            self.ttft_s = (p50, p90, p95)
+
+    def _leave_line(self, requests: float, tokens: float) -> None:
+        self.waiting = max(0.0, self.waiting - requests) if self.line else 0.0
+        self.waiting_tokens = max(0.0, self.waiting_tokens - tokens) if self.line else 0.0
+
+    # ---- out ----
+
+    def _end(self, stays: float, batch: int, step_s: float, left: float) -> None:
+        """All but ``stays`` of what runs end."""
+        if self.running <= 0:
+            return
+        self.tpot_seen_s += (self.tpot_s - self.tpot_seen_s) * (1.0 - left)
+        # Each ends or stays by chance; the sum of many such is a binomial number, and near enough a normal one.
+        stays += normal(0.0, (self.running * left * (1.0 - left)) ** 0.5, self._dice) if stays >= FEW else 0.0
+        ends = min(self.running, max(0.0, self.running - stays))
+        if self.running - ends < TINY:
+            ends = self.running
+        grows_s = (
+            self._law.decode_s(batch + 1, round((batch + 1) * self.kv_tokens() / self.running), 1) - step_s
+        )
+        spread_s = max(1e-9, grows_s * BATCH_NOISE * batch**0.5)
+        in_pace = normal_share((self._slo.tpot_s - self.tpot_seen_s) / spread_s)
+        flowed = self.flowed
+        flowed.ended += ends
+        flowed.tpot_kept += ends * in_pace
+        flowed.kept += ends * in_pace * self._in_time / self.running
+        flowed.output_tokens += ends * self._owed / self.running
+        self._shrink_to(self.running - ends)
+
+    def _shrink_to(self, running: float) -> None:
+        ratio = running / self.running
+        self.running = running
+        self._prompts *= ratio
+        self._owed *= ratio
+        self._in_time *= ratio
+
+    def _rest(self) -> None:
+        """Nothing is computed."""
+        self.prefill_share = self.prefilling = self.swing = 0.0
+        if self.is_empty:
+            self.tpot_s = self.tpot_seen_s = self._law.decode_s(1, 0, 1)
+
+    # ---- what an engine can hold ----
+
+    def _means(self) -> tuple[float, float]:
+        """Prompt and output tokens of a request, of those that run and the next in line."""
+        requests, prompts, outputs = self.running, self._prompts, self._owed
+        if self.line:
+            first = self.line[0]
+            requests += first.requests
+            prompts += first.prompt_tokens
+            outputs += first.output_tokens
+        return prompts / requests, max(1.0, outputs / requests)
+
+    def _room(self, tokens: float) -> float:
+        """Requests that fit on one replica."""
+        memory = self._limits.kv_blocks * self._limits.block_tokens
+        return min(float(self._slots), memory / max(1.0, tokens))
+
+    def _most_share(self, step_s: float, token_s: float, batch: int) -> float:
+        """Of the time, what prompts can take: in a step as full of chunks as it may be."""
+        chunk_s = token_s * max(1, self._limits.max_step_tokens - batch)
+        return chunk_s / (chunk_s + step_s)

@@ -1,0 +1,102 @@
+"""The fluid world: what flows in flows out, and laws come out as in the world that moves each request."""
+
+from array import array
+
+import pytest
+
+from benchmarks.fleet.engines import MODEL, fleet
+from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.sim.fluid import Load, flow, load_of_rates, load_of_trace, oracle_of_load, scored
+from tidegate.sim.kernel import SeededDice
+from tidegate.sim.scenario import Slo
+from tidegate.sim.summary import summarize
+from tidegate.sim.world import simulate
+from tidegate.workload.curves import flash_crowd, steady, steps
+from tidegate.workload.generate import generated
+from tidegate.workload.lengths import Fixed, Independent
+
+LENGTHS = Independent(Fixed(1000), Fixed(200))
+GROWING = Scaling(min_replicas=1, max_replicas=8, concurrency_target=24, window_s=30, scale_down_delay_s=120)
+
+
+def loaded(curve, slot_s=2.0):
+    return {
+        MODEL: load_of_rates(curve.rate_after, lambda _: (1000.0, 200.0), curve.end_s, slot_s, SeededDice(3))
+    }
+
+
+@pytest.mark.parametrize("policy", list(ScalingPolicy), ids=lambda policy: policy.value)
+def test_every_request_comes_to_exactly_one_end(policy):
+    curve = flash_crowd(3.0, 40.0, for_s=900, at_s=200, hold_s=120)
+    scaling = Scaling(policy, min_replicas=1, max_replicas=4, window_s=30)
+    run = flow(loaded(curve), fleet(scaling))
+    found = run.flowed[MODEL]
+
+    assert found.requests == sum(loaded(curve)[MODEL].requests)
+    assert found.over == pytest.approx(found.requests, rel=1e-9)
+    assert 0 <= found.kept <= min(found.ttft_kept, found.ended) <= found.requests
+
+
+def test_a_fleet_within_its_capacity_keeps_the_promise_and_half_of_one_does_not():
+    curve = steady(20.0, 900)  # one replica as full as the promise allows answers 8.8 of these a second
+
+    enough = scored(flow(loaded(curve), fleet(Scaling(min_replicas=3, max_replicas=3))))
+    too_few = scored(flow(loaded(curve), fleet(Scaling(min_replicas=1, max_replicas=1))))
+
+    assert enough.attainment > 0.999
+    assert enough.replica_hours == pytest.approx(0.75, rel=0.03)
+    assert too_few.attainment < 0.1
+    assert too_few.ttft_attainment < 0.1  # they wait in line; those that run have their pace
+
+
+def test_a_cold_start_costs_the_requests_that_come_while_it_lasts():
+    curve = steps([(300, 4), (900, 24)])
+    scores = [
+        scored(flow(loaded(curve), fleet(GROWING, cold_start_s=cold_s))).attainment for cold_s in (5, 60, 240)
+    ]
+
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] > 0.97 > 0.9 > scores[2]
+
+
+def test_the_same_seed_gives_the_same_run_and_another_one_another():
+    curve = steps([(200, 4), (300, 20)])
+    one, same = (scored(flow(loaded(curve), fleet(GROWING), seed=1)) for _ in range(2))
+
+    assert one == same
+    assert one != scored(flow(loaded(curve), fleet(GROWING), seed=2))
+
+
+def test_it_agrees_with_the_world_that_moves_each_request():
+    trace = generated(steps([(200, 4), (400, 20), (300, 6)]), LENGTHS, SeededDice(7))
+    fluid = scored(flow({MODEL: load_of_trace(trace, 2.0)}, fleet(GROWING)))
+    exact = summarize(simulate(trace, fleet(GROWING)))
+
+    assert fluid.requests == exact.requests
+    assert fluid.replica_hours == pytest.approx(exact.replica_hours, rel=0.10)
+    assert fluid.attainment == pytest.approx(exact.attainment, abs=0.03)
+
+
+def test_the_oracle_spends_no_more_than_any_fleet_that_keeps_the_promise():
+    loads = loaded(steps([(600, 4), (600, 30), (600, 4)]))
+    scenario = fleet(Scaling(min_replicas=4, max_replicas=4))
+    oracle = oracle_of_load(loads[MODEL], scenario.models[MODEL], Slo())
+    run = scored(flow(loads, scenario), oracle)
+
+    assert run.attainment > 0.999
+    assert run.regret > 0.5  # four all the time, where the night needs one
+
+
+def test_slots_that_would_make_the_gateway_silent_are_refused():
+    load = Load(30.0, array("d", [1.0]), array("d", [1000.0]), array("d", [200.0]))
+    with pytest.raises(ValueError, match=r"at most 8 s; these have \{30\.0\}"):
+        flow({MODEL: load}, fleet(GROWING))
+
+
+def test_a_load_can_be_cut_and_made_coarser():
+    load = Load(2.0, array("d", [1, 2, 3, 4]), array("d", [10, 20, 30, 40]), array("d", [5, 5, 5, 5]))
+
+    assert list(load.between(2.0, 6.0).requests) == [2, 3]
+    assert list(load.coarser(4.0).requests) == [3, 7]
+    assert load.coarser(4.0).slot_s == 4.0
+    assert load.mean_prompt_tokens == 10.0
