@@ -77,7 +77,8 @@ def chosen_gateways(arguments: argparse.Namespace, engine: Path) -> list[Gateway
         lambda place: Launch([str(engine), str(place.port)]),
         lambda: "engine on the gateway's core",
     )
-    found = [direct, ours.gateway(BUILD.resolve() / "gateway.yaml")]
+    file = BUILD.resolve() / "gateway.yaml"
+    found = [direct, ours.gateway(file), ours.gateway(file, ours.BY_TOKENS, routing="least_tokens")]
     if arguments.peers:
         found += peers(BUILD.resolve() / "venvs", optional=arguments.litellm)
     if arguments.gateways:

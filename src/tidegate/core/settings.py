@@ -68,7 +68,7 @@ ALL_QUEUES = QueueLimits(max_requests=20_000, max_tokens=80_000_000, max_bytes=1
 class DispatchConfig:
     """What the Dispatcher needs to know about one model."""
 
-    routing: Routing = Routing.LEAST_TOKENS
+    routing: Routing = Routing.LEAST_SECONDS
     queue: QueueLimits = QueueLimits()
     max_retries: int = 2
     """Further attempts on another replica after a failure before the first byte."""

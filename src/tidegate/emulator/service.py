@@ -209,6 +209,11 @@ class Service:
         engine = self.engine
         told = engine.advance(now_s)
         self.meters.passed(engine, told)
+        # Of one step, first tokens go out first: as in the simulator, so that a gateway decides alike behind both.
+        for sequence in told.started:
+            generation = self._live.get(sequence)
+            if generation and generation.is_followed:
+                generation.put(engine.tokens_out(sequence, now_s))
         for sequence in told.ended:
             generation = self._live.pop(sequence, None)
             if generation:

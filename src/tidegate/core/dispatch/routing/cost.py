@@ -9,9 +9,11 @@
     eviction       prompts that will have to be computed again because this one takes their room
 
 The last two are what the choice costs other requests. Without them every request would take its own advantage, and
-at high load caches would be given up for a short wait. Equal sums go to the lowest id. A replica that has a prompt's beginning is cheaper by the prefill that it saves, until
-it has more than that waiting; then another computes the beginning and has it too. So a hot prefix comes to live on as
-many replicas as its load needs, by the same sum.
+at high load caches would be given up for a short wait. Sums within a microsecond are equal, and go to the lowest id.
+
+A replica that has a prompt's beginning is cheaper by the prefill that it saves, until it has more than that waiting;
+then another computes the beginning and has it too. So a hot prefix comes to live on as many replicas as its load
+needs, by the same sum.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from tidegate.core.types import ModelId, ReplicaId
 
 REFRESH_S = 1.0
 """How often what was learned is taken over."""
+TIE_S = 1e-6
+"""Sums that are no further apart are equal: clocks differ by nanoseconds between the simulator and the live loop, and
+what is decided must not."""
 _NOT_FOUND: Found = []
 
 
@@ -76,13 +81,13 @@ class LeastSeconds:
             found, evicts = recall.walk(arrived), insight.eviction
             for _, bits in found:
                 holders |= bits
-        best, best_s = candidates[0], inf
+        best, below_s = candidates[0], inf
         for seat in candidates:
             load = loads[seat.replica_id]
             wait_s = load.free_at_s - now_s
             if wait_s < load.tail_s or wait_s < 0.0:
                 wait_s = load.wait_s(now_s) if load.waiting else 0.0
-            if wait_s >= best_s:
+            if wait_s >= below_s:
                 continue
             if load.kv_tokens + tokens > load.room_tokens:
                 wait_s += load.room_s(tokens)
@@ -95,8 +100,8 @@ class LeastSeconds:
             sum_s += prefill_s * (1.0 + crowd_per_s * (wait_s + 0.5 * prefill_s) + evicts * load.recent)
             if adapter is not None:
                 sum_s += insight.adapters.seconds(seat.replica_id, adapter)
-            if sum_s < best_s:
-                best, best_s, has = seat, sum_s, cached
+            if sum_s < below_s:
+                best, below_s, has = seat, sum_s - TIE_S, cached
         if arrived.prefix:
             insight.chosen = (entry, found, has)
         return best

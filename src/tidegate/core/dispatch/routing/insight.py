@@ -56,9 +56,14 @@ class Insight:
         return f"<Insight replicas={len(self.loads)} {self.recall!r} {self.adapters!r} {self.crowd!r}>"
 
     def seats_are(self, seats: Sequence[Seat], now_s: float) -> None:
-        """These are the replicas from now on. One that is gone takes all that was known of it along."""
+        """These are the replicas from now on. One that is gone takes all that was known of it along.
+
+        Tables come at a rate of their own. One that changes nothing leaves no trace here, so that what is decided
+        depends on requests and not on how often the controller speaks.
+        """
         recall, there = self.recall, {seat.replica_id for seat in seats}
-        for replica_id in [known for known in self.loads if known not in there]:
+        known = set(self.loads)
+        for replica_id in known - there:
             recall.bits &= ~self.loads.pop(replica_id).bit
             self.adapters.close(replica_id)
         for seat in seats:
@@ -72,17 +77,21 @@ class Insight:
                 self.adapters.open(replica_id)
             if replica_id in self.loads and route.adapters is not None:
                 self.adapters.believe(replica_id, route.adapters)
-        self.refresh(now_s)
+        if self.loads.keys() != known:
+            self._take_over(now_s)
 
     def refresh(self, now_s: float) -> None:
         """Take over what was learned since the last time."""
-        loads, recall = self.loads.values(), self.recall
-        for load in loads:
+        for load in self.loads.values():
             load.refresh(now_s)
+        self.crowd.refresh(len(self.loads), now_s)
+        self._take_over(now_s)
+
+    def _take_over(self, now_s: float) -> None:
+        loads, recall = self.loads.values(), self.recall
         if loads:
             recall.token_scale = sum(load.capacity.token_scale for load in loads) / len(loads)
         recall.births = sorted(((load.cache.horizon, load.bit) for load in loads), reverse=True)
-        self.crowd.refresh(len(loads), now_s)
         for load in loads:
             if load.unwritten:
                 self._write(load, now_s)
