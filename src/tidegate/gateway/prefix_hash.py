@@ -9,14 +9,17 @@ Every chain starts from a secret of this process, the tenant, the model, the ada
 and what else changes the template. Without the secret nobody can tell which text a hash stands for; with another
 tenant's key nobody gets the same hashes.
 
+SHA-256, because processors have instructions for it: of what the standard library offers it is the fastest by half. One
+state runs through the whole prompt, and a copy of it is closed at each block's end.
+
 An image inside the JSON counts as its digest and a fixed number of tokens, not as the megabyte that it is.
 """
 
 from __future__ import annotations
 
 import secrets
-from hashlib import blake2b
-from typing import NamedTuple
+from hashlib import sha256
+from typing import NamedTuple, Protocol
 
 from tidegate.core.types import FlowId, ModelId
 from tidegate.gateway.body import ABSENT, Asked
@@ -24,9 +27,10 @@ from tidegate.gateway.body import ABSENT, Asked
 BLOCK_BYTES = 1024
 BLOCKS_MAX = 1024
 """A longer prompt is known by its first megabyte."""
-KEY_BYTES = 16
-HASH_SHIFT = 68
-"""Of 128 bits 60 are kept: the largest number for which Python needs 32 bytes."""
+SECRET_BYTES = 64
+"""One block of SHA-256."""
+HASH_BYTES, HASH_SHIFT = 8, 4
+"""Of 256 bits 60 are kept: the largest number for which Python needs 32 bytes."""
 SEEDS_MAX = 1024
 
 IMAGE_MARK = b";base64,"
@@ -45,12 +49,25 @@ class Hashed(NamedTuple):
 NOTHING = Hashed(())
 
 
+class Running(Protocol):
+    """A hash that goes on."""
+
+    def update(self, data: bytes | memoryview, /) -> None:
+        """Take more in."""
+
+    def copy(self) -> Running:
+        """Another one that stands where this one does."""
+
+    def digest(self) -> bytes:
+        """The hash of all that was taken in."""
+
+
 class PromptHasher:
     """Makes chains. Its secret lives as long as the process."""
 
     def __init__(self, secret: bytes | None = None) -> None:
-        self._secret = secrets.token_bytes(32) if secret is None else secret
-        self._seeds: dict[tuple[str, str, str], bytes] = {}
+        self._secret = secrets.token_bytes(SECRET_BYTES) if secret is None else secret
+        self._seeds: dict[tuple[str, str, str], Running] = {}
 
     def __repr__(self) -> str:
         return f"<PromptHasher seeds={len(self._seeds)}>"
@@ -68,18 +85,26 @@ class PromptHasher:
             image_bytes = len(whole) - len(text)
         return Hashed(_chain(text, self._seed(asked, flow, model, adapter)), image_bytes)
 
-    def _seed(self, asked: Asked, flow: FlowId, model: ModelId, adapter: str | None) -> bytes:
+    def _seed(self, asked: Asked, flow: FlowId, model: ModelId, adapter: str | None) -> Running:
         key = (flow, model, adapter or "")
         seed = self._seeds.get(key)
         if seed is None:
             if len(self._seeds) >= SEEDS_MAX:
                 self._seeds.clear()
-            named = "\0".join(key).encode()
-            seed = self._seeds[key] = blake2b(named, key=self._secret, digest_size=KEY_BYTES).digest()
+            seed = self._seeds[key] = sha256(self._secret)
+            _take_in(seed, *(name.encode() for name in key))
+        seed = seed.copy()
         salts = (asked.cache_salt, asked.chat_template, asked.chat_template_kwargs, asked.reasoning_effort)
         if any(salt is not ABSENT for salt in salts):
-            seed = blake2b(b"\0".join(map(bytes, salts)), key=seed, digest_size=KEY_BYTES).digest()
+            _take_in(seed, *map(bytes, salts))
         return seed
+
+
+def _take_in(running: Running, *parts: bytes) -> None:
+    """Parts with their lengths: no other parts come to the same bytes."""
+    for part in parts:
+        running.update(len(part).to_bytes(8, "little"))
+        running.update(part)
 
 
 def _parts(asked: Asked) -> list[memoryview]:
@@ -99,12 +124,11 @@ def _parts(asked: Asked) -> list[memoryview]:
     ]
 
 
-def _chain(text: memoryview, key: bytes) -> tuple[int, ...]:
+def _chain(text: memoryview, running: Running) -> tuple[int, ...]:
     chain = []
     for start in range(0, min(len(text) - BLOCK_BYTES, (BLOCKS_MAX - 1) * BLOCK_BYTES) + 1, BLOCK_BYTES):
-        # Each block is hashed under the key that the block before it gave.
-        key = blake2b(text[start : start + BLOCK_BYTES], key=key, digest_size=KEY_BYTES).digest()
-        chain.append(int.from_bytes(key, "little") >> HASH_SHIFT)
+        running.update(text[start : start + BLOCK_BYTES])
+        chain.append(int.from_bytes(running.copy().digest()[:HASH_BYTES], "little") >> HASH_SHIFT)
     return tuple(chain)
 
 
@@ -118,7 +142,7 @@ def _without_images(text: bytes) -> bytes:
         end = len(text) if end < 0 else end
         kept.append(text[position:start])
         if end - start > IMAGE_PAD:
-            kept.append(blake2b(text[start:end], digest_size=KEY_BYTES).hexdigest().encode().ljust(IMAGE_PAD))
+            kept.append(sha256(text[start:end]).hexdigest().encode().ljust(IMAGE_PAD))
         else:
             kept.append(text[start:end])
         position = end
