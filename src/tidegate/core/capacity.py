@@ -7,8 +7,9 @@ A *kind* is a model on an engine on a sort of machine. For each, two laws:
   be taken for four times cheaper than it is;
 - a decode step of ``n`` sequences that hold ``kv`` tokens takes ``k0 + k1 * n + k2 * kv`` seconds.
 
-Before there is data the prior holds: a model of some eight billion parameters on one large GPU. The samples of a
-replica's first seconds are not for here: whoever feeds this leaves them out.
+Before there is data the prior holds: a model of some eight billion parameters on one large GPU. A replica's first
+seconds are left out: then engines compile, and fill their caches. While nothing else is known at all, they are better
+than the prior and stand in for it; the first few samples of a settled replica push them aside for good.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ RATE_PROMPT_TOKENS = 2_000
 TOKEN_STEP = 0.05
 ROOM_STEP = 0.1
 LONG_GAP_TRUST = 0.1
+KNOWN_AFTER = 32
+"""Samples of settled replicas, from which on a law rests on nothing else."""
 
 
 class Kind(NamedTuple):
@@ -49,12 +52,27 @@ class Kind(NamedTuple):
 class Capacity:
     """The learned laws of one kind."""
 
-    __slots__ = ("_next_decode_s", "_next_prefill_s", "decode", "kind", "kv_tokens", "prefill", "token_scale")
+    __slots__ = (
+        "_next_decode_s",
+        "_next_prefill_s",
+        "_settled_decode",
+        "_settled_prefill",
+        "decode",
+        "kind",
+        "kv_tokens",
+        "prefill",
+        "token_scale",
+    )
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.prefill = Law(PREFILL_PRIOR, PREFILL_TYPICAL, PREFILL_FLOOR_S)
-        self.decode = Law(DECODE_PRIOR, DECODE_TYPICAL, DECODE_FLOOR_S)
+        self.prefill, self._settled_prefill = (
+            Law(PREFILL_PRIOR, PREFILL_TYPICAL, PREFILL_FLOOR_S) for _ in range(2)
+        )
+        """What holds now: the law of first seconds until that of settled replicas is known."""
+        self.decode, self._settled_decode = (
+            Law(DECODE_PRIOR, DECODE_TYPICAL, DECODE_FLOOR_S) for _ in range(2)
+        )
         self.kv_tokens: float | None = None
         """Prompt tokens that fit into its memory at once; None until something did not fit."""
         self.token_scale = 1.0
@@ -109,24 +127,39 @@ class Capacity:
         law = self.decode
         return law.k1 * sequences + law.k2 * THOUSAND * kv_tokens
 
-    def learn_prefill(self, now_s: float, prompts: int, new: float, area: float, took_s: float) -> None:
+    @property
+    def is_known(self) -> bool:
+        """How long prompts take has been learned from settled replicas."""
+        return self.prefill is self._settled_prefill
+
+    def learn_prefill(
+        self, now_s: float, prompts: int, new: float, area: float, took_s: float, *, settled: bool = True
+    ) -> None:
         """So many prompts in a row took so long, without what decoding added to their steps."""
-        if now_s < self._next_prefill_s:
+        if now_s < self._next_prefill_s or (self.is_known and not settled):
             return
         self._next_prefill_s = now_s + 1.0 / SAMPLES_PER_S
-        self.prefill.add(prompts, THOUSAND * new, MILLION * area, took_s)
+        law = self._settled_prefill if settled else self.prefill
+        law.add(prompts, THOUSAND * new, MILLION * area, took_s)
+        if settled and law.samples >= KNOWN_AFTER:
+            self.prefill = law
 
-    def learn_decode(self, now_s: float, sequences: float, kv_tokens: float, gap_s: float) -> None:
+    def learn_decode(
+        self, now_s: float, sequences: float, kv_tokens: float, gap_s: float, *, settled: bool = True
+    ) -> None:
         """A request's mean gap between tokens, and what was in the batch beside it.
 
         Steps in which prompts were computed too are longer, never shorter: a gap above what was expected says little,
         one below it says that a step can be so short.
         """
-        if now_s < self._next_decode_s:
+        if now_s < self._next_decode_s or (self.decode is self._settled_decode and not settled):
             return
         self._next_decode_s = now_s + 1.0 / SAMPLES_PER_S
-        is_long = gap_s > self.step_s(sequences, kv_tokens)
-        self.decode.add(1.0, sequences, THOUSAND * kv_tokens, gap_s, LONG_GAP_TRUST if is_long else 1.0)
+        law = self._settled_decode if settled else self.decode
+        is_long = gap_s > law.at(1.0, sequences, THOUSAND * kv_tokens)
+        law.add(1.0, sequences, THOUSAND * kv_tokens, gap_s, LONG_GAP_TRUST if is_long else 1.0)
+        if settled and law.samples >= KNOWN_AFTER:
+            self.decode = law
 
     def learn_room(self, tokens: float, *, was_short: bool) -> None:
         """So many tokens were in memory when a prompt began; ``was_short``: it had to wait for that."""

@@ -26,8 +26,6 @@ WRITE_AT_ONCE = 2_000.0
 LATE_S = 0.5
 LATE_RATIO = 2.0
 """Prompts that took longer than this had to wait for memory; that teaches how much there is, and nothing else."""
-LAW_KNOWN_AFTER = 50
-"""Samples, before which nothing can be called late."""
 
 
 class Insight:
@@ -185,7 +183,7 @@ class Insight:
     def _learn(
         self, arrived: RequestArrived, load: Load, visit: Visit, now_s: float, ended: UpstreamEnded
     ) -> None:
-        """What an answer shows of its replica's kind, once that has settled."""
+        """What an answer shows of its replica's kind."""
         capacity, run, output = load.capacity, visit.run, ended.output_tokens or 0
         if run is None or visit.began_s is None:
             return
@@ -195,18 +193,18 @@ class Insight:
         prompt = float(ended.prompt_tokens or visit.prompt_tokens)
         cached = visit.cached if ended.cached_tokens is None else float(ended.cached_tokens)
         is_complete = run.tell(max(1.0, prompt - cached), cached)
-        if now_s - load.born_s < WARM_AFTER_S:
-            return
+        settled = now_s - load.born_s >= WARM_AFTER_S
         if is_complete:
             steps = run.prompts + run.tokens / CHUNK_TOKENS
             alone_s = max(0.0, (run.took_s or 0.0) - run.drag_s * steps)
             law = capacity.prefill
             due_s = max(1.0, load.pace) * law.at(run.prompts, THOUSAND * run.tokens, MILLION * run.area)
-            was_short = law.samples >= LAW_KNOWN_AFTER and alone_s > LATE_RATIO * due_s + LATE_S
+            was_short = settled and capacity.is_known and alone_s > LATE_RATIO * due_s + LATE_S
             capacity.learn_room(run.kv_tokens, was_short=was_short)
             if not was_short:
-                capacity.learn_prefill(now_s, run.prompts, run.tokens, run.area, alone_s)
+                capacity.learn_prefill(now_s, run.prompts, run.tokens, run.area, alone_s, settled=settled)
         if output > 1:
             beside = 0.5 * (visit.sequences + len(load.visits) + 1)
             kv_tokens = load.kv_tokens + visit.prompt_tokens
-            capacity.learn_decode(now_s, beside, kv_tokens, (now_s - visit.began_s) / (output - 1))
+            gap_s = (now_s - visit.began_s) / (output - 1)
+            capacity.learn_decode(now_s, beside, kv_tokens, gap_s, settled=settled)

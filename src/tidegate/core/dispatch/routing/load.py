@@ -17,9 +17,11 @@ WARM_AFTER_S = 30.0
 """Younger replicas are compiling and filling their caches: they do not teach what their kind can do."""
 RUN_MOST = 16
 """Prompts in a row after which a run is taken to be over: under load it never would be."""
-PACE_STEP = 0.2
+PACE_STEP = 0.25
+PACE_SHORT_S = 0.02
+"""A run as short as this counts half: it says more about steps' ends than about the replica."""
 PACE_LEAST, PACE_MOST = 0.2, 8.0
-PACE_FORGOTTEN_S = 30.0
+PACE_FORGOTTEN_S = 10.0
 """Half of a replica's own pace is forgotten in this time without a sample: every mark expires."""
 CHUNK_TOKENS = 4096
 """A long prompt is computed in chunks, each in a step with the decoding sequences; engines take 2,048 to 8,192."""
@@ -32,9 +34,11 @@ class Load:
     __slots__ = (
         "_decode_k1",
         "_decode_k2",
+        "_last_ratio",
         "_paced_s",
         "_run",
         "_sample_s",
+        "_used_pace",
         "bit",
         "born_s",
         "cache",
@@ -78,6 +82,7 @@ class Load:
         """Prompt tokens of all requests there, and of those with a token."""
         self.pace = 1.0
         """How long its prompts take, in terms of its kind."""
+        self._last_ratio = self._used_pace = 1.0
         self.in_use: dict[int, int] = {}
         """Last blocks of the prompts in flight, which nothing can push out of the cache."""
         self.recent = 0.0
@@ -121,8 +126,9 @@ class Load:
         if quiet_s > PACE_FORGOTTEN_S and not self.waiting:
             self.pace = 1.0 + 0.5 * (self.pace - 1.0)
             self._paced_s = now_s
-        capacity, pace = self.capacity, self.pace
-        law = capacity.prefill
+        capacity = self.capacity
+        law, pace = capacity.prefill, self.pace
+        self._used_pace = pace
         self.k0, self.k1, self.k2 = pace * law.k0, pace * THOUSAND * law.k1, pace * MILLION * law.k2
         law = capacity.decode
         self._decode_k1, self._decode_k2 = law.k1, THOUSAND * law.k2
@@ -137,6 +143,7 @@ class Load:
         new = tokens - cached
         work_s = self.k0 + new * (self.token_s + self.k2 * (cached + 0.5 * new)) + visit.adapter_s
         visit.work_s = work_s
+        visit.law_s = work_s / self._used_pace
         self.visits[request_id] = visit
         if visit.chain:
             self.in_use[visit.chain[-1]] = self.in_use.get(visit.chain[-1], 0) + 1
@@ -169,7 +176,7 @@ class Load:
         if run is not None:
             visit.run = run
             visit.sequences = len(self.visits)
-            run.join(visit.work_s, self.kv_begun)
+            run.join(visit.law_s, self.kv_begun)
             if not self.waiting or run.prompts >= RUN_MOST:
                 self._close(run, now_s)
         return visit
@@ -233,9 +240,11 @@ class Load:
         self._run = Run(now_s, self.drag_s) if self.waiting else None
         if run.is_spoilt:
             return
-        expected_s = run.expected_s / self.pace + run.prompts * self.drag_s
-        ratio = min(PACE_MOST, max(PACE_LEAST, run.took_s / expected_s))
-        self.pace += PACE_STEP * (ratio - self.pace)
+        due_s = run.expected_s + run.prompts * self.drag_s
+        ratio = min(PACE_MOST, max(PACE_LEAST, run.took_s / due_s))
+        # One run that took long may have been anything; two in a row are this replica's own.
+        believed, self._last_ratio = min(ratio, max(self._last_ratio, self.pace)), ratio
+        self.pace += PACE_STEP * due_s / (due_s + PACE_SHORT_S) * (believed - self.pace)
         self._paced_s = now_s
 
     def _weigh(self) -> None:

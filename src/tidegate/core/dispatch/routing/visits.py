@@ -30,6 +30,7 @@ class Visit:
         "cached",
         "chain",
         "depth",
+        "law_s",
         "prompt_tokens",
         "recalled",
         "run",
@@ -44,8 +45,8 @@ class Visit:
         self.cached = 0.0
         """Of these, expected to be in the replica's cache."""
         self.sent_s = sent_s
-        self.work_s = 0.0
-        """How long its prompt was expected to take."""
+        self.work_s = self.law_s = 0.0
+        """How long its prompt was expected to take; and on a replica that is as its kind's law says."""
         self.adapter_s = 0.0
         """The part of it that was for its adapter."""
         self.began_s: float | None = None
