@@ -148,12 +148,15 @@ def test_gpus_that_are_not_there_are_waited_for():
 def test_what_a_hanging_replica_has_not_begun_to_answer_is_answered_by_another():
     done, figures = run(steady(2, 200), world(min_replicas=2, max_replicas=2, faults=("hang:at=50,for=100",)))
 
-    assert figures.completed == figures.requests
+    # A stream that it was in the middle of is lost; nothing else is.
+    assert figures.outcomes.get("failed_midstream", 0) == figures.failed <= 1
+    assert figures.completed + figures.failed == figures.requests
     assert figures.retries >= 1
     # Sent there within a second of its hanging: the rest of the gateway's idle timeout and one answer. Whoever came
     # after that was sent to the other, until the first had rested and was tried once more.
-    assert 59.0 < max(done.tally.e2e_s) < 62.0
-    assert sum(e2e_s > 5.0 for e2e_s in done.tally.e2e_s) == 2
+    answered_s = [e2e_s for e2e_s in done.tally.e2e_s if e2e_s < float("inf")]
+    assert 59.0 < max(answered_s) < 62.0
+    assert sum(e2e_s > 5.0 for e2e_s in answered_s) <= 2
 
 
 def test_clients_that_leave_are_counted_and_free_their_slots():
