@@ -80,7 +80,7 @@ def scale_up(seed: int, per_s: float, *, ramp: bool) -> ScaleUp:
         world.engine("m-4", COLD_FACTOR)
         world.publish()
         engine = world.engines[max(world.engines)]
-        world.kernel.at(world.kernel.now_s + COLD_S, lambda: engine.slow_down(1.0))
+        world.kernel.at(world.kernel.now_s + COLD_S, lambda: engine.speed_up(COLD_FACTOR))
 
     world.kernel.at(0.0, arrive)
     world.kernel.at(JOINS_S, join)

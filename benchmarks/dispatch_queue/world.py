@@ -112,7 +112,8 @@ class World:
         outlet = Outlet(self._first_byte, self._ended, nothing)
         made = SimEngine(replica_id, MODEL, Engine(limits, facts.law), self.kernel, outlet, Pace())
         self.engines[replica_id] = made
-        made.slow_down(factor)
+        if factor != 1.0:
+            made.slow_down(factor)
 
     def publish(self, draining: tuple[str, ...] = ()) -> None:
         """A new table with the engines that are there."""

@@ -146,7 +146,8 @@ def test_gpus_that_are_not_there_are_waited_for():
 
 
 def test_what_a_hanging_replica_has_not_begun_to_answer_is_answered_by_another():
-    done, figures = run(steady(2, 200), world(min_replicas=2, max_replicas=2, faults=("hang:at=50,for=100",)))
+    scenario = world(min_replicas=2, max_replicas=2, faults=("hang:at=50,for=100,health=1",))
+    done, figures = run(steady(2, 200), scenario)
 
     # A stream that it was in the middle of is lost; nothing else is.
     assert figures.outcomes.get("failed_midstream", 0) == figures.failed <= 1

@@ -56,12 +56,13 @@ def world(
     start_deadline_s=600.0,
     drain_deadline_s=120.0,
     slo=None,
+    resume=False,
     **scaling,
 ):
     scaling.setdefault("max_replicas", 4)
     scaling["concurrency_target"] = float(scaling.get("concurrency_target", 8))
     setup = ModelSetup(
-        dispatch=DispatchConfig(queue=queue or QueueLimits()),
+        dispatch=DispatchConfig(queue=queue or QueueLimits(), resume=resume),
         fleet=FleetModel(
             "emulated",
             slots=slots,

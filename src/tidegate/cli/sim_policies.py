@@ -111,6 +111,7 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
             limits=limits,
             law=profile.law,
             cold_start=ColdStart(engine_start_s=cold_s),
+            silent_after_s=found.silent_after_s,
         )
     return Scenario(
         models=setups,

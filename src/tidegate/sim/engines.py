@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, nextafter
+from math import inf, nextafter, prod
 
 from tidegate.core.types import ModelId, ReplicaId, RequestId
 from tidegate.engine.batch import Engine
@@ -24,8 +24,8 @@ class Outlet:
 
     first_byte: Callable[[Sequence, ReplicaId], None]
     ended: Callable[[Sequence, ReplicaId], None]
-    cut: Callable[[RequestId, ReplicaId], None]
-    """The connection of this request broke off."""
+    cut: Callable[[Sequence, ReplicaId, int], None]
+    """The connection of this request broke off after so many tokens."""
 
 
 class SimEngine:
@@ -51,6 +51,12 @@ class SimEngine:
         self._alarm = kernel.alarm(self._look)
         self._is_looking = False
         self._hangs_since_s: float | None = None
+        self._hung_by = 0
+        """Faults that let it hang now."""
+        self._mute_by = 0
+        """Of these, faults that let nothing of it answer."""
+        self._slower: list[float] = []
+        """Factors of the faults that slow it down now."""
         self._held: list[Sequence] = []
         """Sent to it while it hangs."""
         self._plain_law = engine.law
@@ -64,6 +70,16 @@ class SimEngine:
     @property
     def hangs(self) -> bool:
         return self._hangs_since_s is not None
+
+    @property
+    def is_mute(self) -> bool:
+        """It hangs, and not even its health or its metrics answer."""
+        return self._mute_by > 0
+
+    def tokens_out(self, sequence: Sequence) -> int:
+        """Tokens of an answer that have been sent back by now."""
+        now_s = self._kernel.now_s if self._hangs_since_s is None else self._hangs_since_s
+        return 0 if sequence in self._held else self.engine.tokens_out(sequence, now_s)
 
     def send(self, sequence: Sequence) -> None:
         """Take on a request, known by its key.
@@ -99,31 +115,39 @@ class SimEngine:
         if not self.hangs:
             self.engine.catch_up(self._kernel.now_s)
 
-    def kill(self) -> list[RequestId]:
-        """It is gone. The requests that were cut off."""
+    def kill(self) -> list[tuple[Sequence, int]]:
+        """It is gone. What was cut off, and after how many tokens."""
+        if not self.hangs:
+            self._look()
         self._alarm.cancel()
-        cut = list(self.sequences)
+        cut = [(sequence, self.tokens_out(sequence)) for sequence in self.sequences.values()]
         self.sequences.clear()
         return cut
 
     def slow_down(self, factor: float) -> None:
-        """Steps that begin from now on take ``factor`` times as long; 1 makes it as fast as it was."""
-        if self.hangs:
-            return
-        self._look()
-        self.engine.law = self._plain_law if factor == 1 else Slowed(self._plain_law, factor)
-        self._arm()
+        """Steps that begin from now on take ``factor`` times as long as they would, until ``speed_up``."""
+        self._slower.append(factor)
+        self._obey()
 
-    def hang(self) -> None:
-        """Stop giving anything back."""
+    def speed_up(self, factor: float) -> None:
+        """One slowing down is over. What else slows it down does so still."""
+        self._slower.remove(factor)
+        self._obey()
+
+    def hang(self, *, is_mute: bool) -> None:
+        """Stop giving anything back, until ``go_on``; when mute, answer nothing else either."""
         if not self.hangs:
             self._look()
             self._hangs_since_s = self._kernel.now_s
             self._alarm.cancel()
+        self._hung_by += 1
+        self._mute_by += is_mute
 
-    def go_on(self) -> None:
-        """Stop hanging: the step under way ends that much later."""
-        if self._hangs_since_s is None:
+    def go_on(self, *, is_mute: bool) -> None:
+        """One hang is over. With the last, the step under way ends as much later as it stood still."""
+        self._hung_by -= 1
+        self._mute_by -= is_mute
+        if self._hung_by or self._hangs_since_s is None:
             return
         self.engine.now_s += self._kernel.now_s - self._hangs_since_s
         self._hangs_since_s = None
@@ -131,6 +155,14 @@ class SimEngine:
         for sequence in held:
             self.engine.add(sequence, self._kernel.now_s)
         self._arm()
+
+    def _obey(self) -> None:
+        """From the next step on, the law with all that slows it down."""
+        if not self.hangs:
+            self._look()
+        self.engine.law = Slowed(self._plain_law, prod(self._slower)) if self._slower else self._plain_law
+        if not self.hangs:
+            self._arm()
 
     def _look(self) -> None:
         self._is_looking = True

@@ -105,8 +105,8 @@ class SimFleet:
         else:
             return
         self._move(replica_id, model, None)
-        for request_id in engine.kill() if engine else ():
-            self._outlet.cut(request_id, replica_id)
+        for sequence, tokens in engine.kill() if engine else ():
+            self._outlet.cut(sequence, replica_id, tokens)
         home = self._homes.pop(replica_id, None)
         if home is not None:
             self._inventory.give_back(home[1], self._setups[model].fleet.gpus)

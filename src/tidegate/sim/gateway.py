@@ -7,11 +7,12 @@ engine gives back becomes ``FirstByte`` and ``UpstreamEnded``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import cast
 
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, RolledBack, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -38,6 +39,14 @@ READS_LATENCIES = (ScalingPolicy.THRESHOLDS, ScalingPolicy.SLO_KEDA)
 
 SALT_SHIFT = 44
 """Traces number their blocks; the bits above are free to tell models apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a client has of a stream that broke off."""
+
+    tokens: int
+    began_s: float | None
 
 
 class SimGateway:
@@ -71,6 +80,9 @@ class SimGateway:
         """Of the models whose law looks at latencies; nobody else has a use for them."""
         self.engines: Mapping[ReplicaId, SimEngine] = {}
         """Those that can be reached; set once, before the first request."""
+        self._resuming = {model for model, setup in scenario.models.items() if setup.dispatch.resume}
+        self._given: dict[RequestId, Given] = {}
+        """Of streams that have broken off and may be taken up."""
         self._last_row = -1
         self._last_blocks: tuple[int, ...] = ()
         self.arrived = 0
@@ -83,6 +95,7 @@ class SimGateway:
             {
                 Send: self._send,
                 Hedge: self._send,
+                Resume: self._resume,
                 RolledBack: _nothing,
                 Reject: _nothing,
                 CancelUpstream: self._cancel,
@@ -164,23 +177,31 @@ class SimGateway:
     def _send(self, order: Send | Hedge) -> None:
         row = int(order.request_id)
         trace = self._trace
-        sequence = Sequence(
-            order.request_id,
-            trace.prompt_tokens[row] or 1,
-            trace.output_tokens[row] or 1,
-            self._blocks(row),
-            None if trace.adapters is None else trace.adapters[row],
-        )
-        engine = self.engines.get(order.replica_id)
+        prompt, output = trace.prompt_tokens[row] or 1, trace.output_tokens[row] or 1
+        self._pass_on(order.request_id, order.replica_id, prompt, output)
+
+    def _resume(self, order: Resume) -> None:
+        """Another engine reads the prompt and what there is of the answer, and writes the rest."""
+        row = int(order.request_id)
+        trace = self._trace
+        prompt, output = trace.prompt_tokens[row] or 1, trace.output_tokens[row] or 1
+        self._pass_on(order.request_id, order.replica_id, prompt + order.tokens, output - order.tokens)
+
+    def _pass_on(self, request_id: RequestId, replica_id: ReplicaId, prompt: int, output: int) -> None:
+        engine = self.engines.get(replica_id)
         if engine is None:
             # The table was a moment older than the replica's end.
-            self.handle(UpstreamFailed(order.request_id, Failure.REFUSED, replica_id=order.replica_id))
+            self.handle(UpstreamFailed(request_id, Failure.REFUSED, replica_id=replica_id))
             return
+        row, adapters = int(request_id), self._trace.adapters
+        sequence = Sequence(
+            request_id, prompt, output, self._blocks(row), None if adapters is None else adapters[row]
+        )
         try:
             engine.send(sequence)
         except ValueError:
             self.tally.refused.add(row)
-            self.handle(UpstreamEnded(order.request_id, 400, replica_id=order.replica_id))
+            self.handle(UpstreamEnded(request_id, 400, replica_id=replica_id))
 
     def _cancel(self, order: CancelUpstream) -> None:
         engine = self.engines.get(order.replica_id)
@@ -192,7 +213,7 @@ class SimGateway:
     def first_byte(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         """Its first token is out."""
         request_id = cast(RequestId, sequence.key)
-        if self.windows:
+        if self.windows and request_id not in self._given:
             row, now_s = int(request_id), self._kernel.now_s
             window = self.windows.get(self._only_model or self._models[row])
             if window is not None:
@@ -203,30 +224,47 @@ class SimGateway:
         """All its tokens are out."""
         request_id = cast(RequestId, sequence.key)
         prompt, cached, tokens = sequence.prompt_tokens, sequence.cached_tokens, sequence.output_tokens
+        began_s = sequence.first_token_s
+        if request_id in self._given:  # what was passed on before is no prompt of the client's
+            given = self._given.pop(request_id)
+            prompt, tokens, began_s = prompt - given.tokens, tokens + given.tokens, given.began_s
+            cached = min(cached, prompt)
         self.tally.prompt_tokens += prompt
         self.tally.cached_tokens += cached
-        if self.windows:
-            self._keep_latency(int(request_id), sequence)
+        if self.windows and began_s is not None:
+            self._keep_latency(int(request_id), began_s, tokens)
         self.handle(UpstreamEnded(request_id, 200, prompt, cached, tokens, replica_id))
 
-    def _keep_latency(self, row: int, sequence: Sequence) -> None:
+    def _keep_latency(self, row: int, began_s: float, tokens: int) -> None:
         window = self.windows.get(self._only_model or self._models[row])
-        began_s, now_s = sequence.first_token_s, self._kernel.now_s
-        if window is None or began_s is None:
+        if window is None:
             return
+        now_s = self._kernel.now_s
         window.e2e_s.add(now_s, now_s - self._trace.arrived_s[row])
-        if sequence.output_tokens > 1:
-            window.tpot_s.add(now_s, (now_s - began_s) / (sequence.output_tokens - 1))
+        if tokens > 1:
+            window.tpot_s.add(now_s, (now_s - began_s) / (tokens - 1))
 
-    def cut(self, request_id: RequestId, replica_id: ReplicaId) -> None:
-        """Its connection to the engine broke off."""
-        self.handle(UpstreamFailed(request_id, Failure.CUT, replica_id=replica_id))
+    def cut(self, sequence: Sequence, replica_id: ReplicaId, tokens: int) -> None:
+        """Its connection to the engine broke off after so many tokens."""
+        self._failed(sequence, replica_id, tokens, Failure.CUT)
 
     def silent(self, engine: SimEngine) -> None:
         """An engine has not sent a byte for too long: give up everything that it works on."""
-        for request_id in list(engine.sequences):
+        for request_id, sequence in list(engine.sequences.items()):
+            tokens = engine.tokens_out(sequence)
             engine.cancel(request_id)
-            self.handle(UpstreamFailed(request_id, Failure.SILENT, replica_id=engine.replica_id))
+            self._failed(sequence, engine.replica_id, tokens, Failure.SILENT)
+
+    def _failed(self, sequence: Sequence, replica_id: ReplicaId, tokens: int, failure: Failure) -> None:
+        request_id = cast(RequestId, sequence.key)
+        if (self._only_model or self._models[int(request_id)]) in self._resuming and tokens:
+            before = self._given.get(request_id)
+            began_s = sequence.first_token_s if before is None else before.began_s
+            tokens += 0 if before is None else before.tokens
+            self._given[request_id] = Given(tokens, began_s)
+        given = self._given.get(request_id)
+        passed_on = None if given is None else given.tokens
+        self.handle(UpstreamFailed(request_id, failure, replica_id=replica_id, resumable_tokens=passed_on))
 
 
 def _nothing(order: object) -> None:

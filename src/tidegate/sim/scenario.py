@@ -32,6 +32,8 @@ class ModelSetup:
     cold_start: ColdStart = ColdStart()
     running: int | None = None
     """Replicas that serve when the trace begins; None: the policy's minimum."""
+    silent_after_s: float = 10.0
+    """A replica that answers nothing for so long is seen as unresponsive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -105,7 +105,8 @@ class Scraper:
         for replica_id, sim in self._engines.items():
             sim.catch_up()
             used.setdefault(sim.model, []).append(self._utilization(sim))
-            self._send(replica_id, self._page(sim))
+            if not sim.is_mute:
+                self._send(replica_id, self._page(sim))
         self._busy_s = {replica_id: sim.engine.busy_s for replica_id, sim in self._engines.items()}
         for model in self._models:
             busy, window = used.get(model), self._windows.get(model)

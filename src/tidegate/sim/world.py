@@ -99,7 +99,7 @@ class World:
             scenario, kernel, dice, self._fleet.engines, self._gateway.windows, self._control.handle
         )
         self._second = kernel.alarm(self._each_second)
-        Troubles(scenario.faults, kernel, self._fleet, self._gateway.silent)
+        Troubles(scenario, kernel, self._fleet, self._gateway.silent, self._control.handle)
 
     def __repr__(self) -> str:
         return f"<World {self._kernel!r} {self._gateway!r}>"

@@ -37,6 +37,11 @@ def test_a_fault_is_read_as_it_is_written():
     assert Fault.parse("slow:factor=3,at=600,for=300s") == Fault(
         kind=FaultKind.SLOW, at_s=600.0, for_s=300.0, factor=3.0
     )
+    assert Fault.parse("slow:at=10m,for=1.5h") == Fault(kind=FaultKind.SLOW, at_s=600.0, for_s=5400.0)
+    assert Fault.parse("leave:share=0,patience=500ms") == Fault(
+        kind=FaultKind.LEAVE, share=0.0, patience_s=0.5
+    )
+    assert Fault.parse("hang:replica=0,health=1").health
     assert Fault.parse("kill") == Fault(kind=FaultKind.KILL)
     assert Fault.parse("hang:at=5").is_on(1e9)
     assert not Fault.parse("hang:at=5,for=2").is_on(7.0)
@@ -46,9 +51,19 @@ def test_a_fault_is_read_as_it_is_written():
     "text, complaint",
     [
         ("explode", "allowed are kill, slow"),
-        ("kill:when=3", "has no 'when'; allowed are at, for"),
-        ("slow:factor=fast", "factor is 'fast'"),
-        ("slow:at=-1", "it must be a number of 0 or more"),
+        ("kill:when=3", "fault kill has no 'when'; allowed are at, replica"),
+        ("kill:factor=3", "fault kill has no 'factor'; allowed are at, replica"),
+        ("no-metrics:replica=1", "fault no-metrics has no 'replica'; allowed are at, for"),
+        ("slow:factor=fast", "factor is 'fast'; it must be a number above 0"),
+        ("slow:factor=0", "factor is '0'; it must be a number above 0"),
+        ("slow:factor=inf", "factor is 'inf'; it must be a number above 0"),
+        ("slow:factor=2,factor=3", "fault slow: factor is given twice"),
+        ("slow:factor", "factor is ''; it must be a number above 0"),
+        ("slow:at=-1", "at is '-1'; it must be seconds such as 600, or a duration such as 10m"),
+        ("slow:for=0", "for is '0'; it must be more than 0, in seconds such as 600"),
+        ("slow:replica=1.5", "replica is '1.5'; it must be a whole number from 0"),
+        ("hang:health=yes", "health is 'yes'; it must be 0 or 1"),
+        ("leave:share=2", "share is '2'; it must be a number from 0 to 1"),
     ],
 )
 def test_a_fault_that_cannot_be_read_says_what_is_allowed(text, complaint):
