@@ -189,6 +189,7 @@ def test_the_journal_replays(trace, tmp_path):
         (("--from", "1d"), "no request is left"),
         (("--fault", "rain"), "allowed are kill"),
         (("--cold-start", "100"), "not a duration"),
+        (("--cold-start", "disk=3s"), "cold-start: 'disk' is not known; allowed are procurement, image"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_reason(trace, arguments, complaint):

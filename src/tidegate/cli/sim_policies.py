@@ -49,7 +49,7 @@ class Wishes:
     sets: tuple[str, ...] = ()
     router: str | None = None
     profile: str | None = None
-    cold_start_s: float | None = None
+    cold_start: ColdStart | None = None
     slo: Slo | None = None
     faults: tuple[Fault, ...] = ()
     machines: Machines = Machines()
@@ -101,16 +101,13 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
     for model, found in settings.models.items():
         profile = _profile_for(model, wishes.profile)
         fleet = _under_law(found.fleet, law, slo)
-        cold_s = wishes.cold_start_s
-        if cold_s is None:
-            cold_s = DEFAULT_COLD_START_S if fleet.expected_start_s is None else fleet.expected_start_s
         limits = limits_for(profile, fleet.slots, trace)
         setups[model] = ModelSetup(
             dispatch=_routed(found.dispatch, wishes.router, limits),
             fleet=fleet,
             limits=limits,
             law=profile.law,
-            cold_start=ColdStart(engine_start_s=cold_s),
+            cold_start=_cold_start(model, profile, fleet, wishes),
             silent_after_s=found.silent_after_s,
         )
     return Scenario(
@@ -123,6 +120,16 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
         request_timeout_s=settings.gateway.request_timeout_s,
         settle_s=wishes.settle_s,
     )
+
+
+def _cold_start(model: ModelId, profile: Profile, fleet: FleetModel, wishes: Wishes) -> ColdStart:
+    """As wished; else as long as the policy expects. What is compiled is compiled for this model and GPU."""
+    start = wishes.cold_start
+    if start is None:
+        expected_s = fleet.expected_start_s
+        start = ColdStart.lasting(DEFAULT_COLD_START_S if expected_s is None else expected_s)
+    build = None if start.build is None else replace(start.build, gpu=profile.gpu, model=model)
+    return replace(start, build=build)
 
 
 def limits_for(profile: Profile, slots: int, trace: Trace) -> Limits:

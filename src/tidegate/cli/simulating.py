@@ -34,7 +34,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--router", metavar="NAME", help=f"How a replica is chosen: {ROUTERS}.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a setting. Repeatable.")
 @click.option("--profile", metavar="NAME", help="Engine and GPU: MODEL-GPUxCOUNT[-PRECISION].")
-@click.option("--cold-start", "cold_start_s", type=Duration(), help="From launch to ready.")
+@click.option("--cold-start", metavar="TIMES", help="From launch to ready: 100s, or image=60s,weights=20s,…")
 @click.option("--slo", metavar="PROMISE", help="The promise, such as ttft=3s,tpot=100ms.")
 @click.option(
     "--settle", "settle_s", type=Duration(), default=0.0, help="Wait so long for the fleet to shrink."
@@ -99,12 +99,32 @@ def _wishes(options: dict[str, Any]) -> Wishes:
         sets=options["sets"],
         router=options["router"],
         profile=options["profile"],
-        cold_start_s=options["cold_start_s"],
+        cold_start=None if options["cold_start"] is None else _cold_start(options["cold_start"]),
         slo=None if options["slo"] is None else _slo(options["slo"]),
         faults=faults,
         machines=Machines(nodes=options["nodes"], gpus_per_node=options["gpus_per_node"]),
         settle_s=options["settle_s"],
     )
+
+
+def _cold_start(text: str) -> Any:
+    """A span in all, or what takes how long."""
+    from tidegate.config.units import parse_duration
+    from tidegate.emulator.options import cold_start
+    from tidegate.engine.coldstart import ColdStart
+
+    if "=" in text:
+        try:
+            return cold_start(text)
+        except ValueError as error:
+            raise click.UsageError(f"--{error}") from None
+    try:
+        return ColdStart.lasting(parse_duration(text))
+    except ValueError:
+        message = (
+            f"--cold-start: {text!r} is not a duration such as 100s, nor times such as image=60s,weights=20s"
+        )
+        raise click.UsageError(message) from None
 
 
 def _slo(text: str) -> Any:

@@ -10,7 +10,7 @@ from enum import Enum
 from tidegate.emulator import specs
 from tidegate.emulator.faults import Fault
 from tidegate.engine.catalogue import PROFILES, Profile, profile
-from tidegate.engine.coldstart import Build, ColdStart, Stage, StageKind, Tier
+from tidegate.engine.coldstart import ANY_BUILD, ColdStart, Stage, StageKind, Tier
 from tidegate.engine.sequence import Limits
 
 DEFAULT_PROFILE = "llama-3.1-8b-h100x1"
@@ -28,7 +28,6 @@ _TIMES = (
     "wake",
     "sleep",
 )
-_BUILD = Build(gpu="any", cuda="any")
 
 
 class OnSigterm(Enum):
@@ -46,16 +45,20 @@ def cold_start(text: str) -> ColdStart:
     """``30s`` in all, or what takes how long, such as ``procurement=90s,image=12s,weights=8s,engine_start=20s``.
 
     ``first_request`` is what the first request waits longer than the others; ``wake`` and ``sleep`` are those of
-    a replica that is up.
+    a replica that is up. ``spread`` is that of each stage's time: of its logarithm, so 0.3 puts nine in ten between
+    0.61 and 1.64 times what is said.
 
     Raises:
         ValueError: it cannot be read; the message says what is allowed.
     """
     if text and "=" not in text:
         return ColdStart(engine_start_s=specs.duration(text))
-    times_s = specs.fields("cold-start", text, dict.fromkeys(_TIMES, specs.duration))
+    readers: dict[str, specs.Read] = {**dict.fromkeys(_TIMES, specs.duration), "spread": specs.spread}
+    times_s = specs.fields("cold-start", text, readers)
+    sigma = times_s.pop("spread", 0.0)
     files = {f"{name}_gb": times_s.pop(name, 0.0) for name in ("image", "weights")}  # at 1 GB/s
-    return ColdStart(build=_BUILD, **files, **{f"{name}_s": found for name, found in times_s.items()})
+    times = {f"{name}_s": found for name, found in times_s.items()}
+    return ColdStart(build=ANY_BUILD, sigma=sigma, **files, **times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,8 @@ class EmulatorOptions:
     refuse_until_ready: bool = False
     """While it loads: refuse connections, as vLLM does, instead of answering 503."""
     faults: tuple[Fault, ...] = ()
+    seed: int | None = None
+    """Of the stages' times, when they have a spread; another one at each start unless given."""
     on_sigterm: OnSigterm = OnSigterm.DRAIN
     shutdown_timeout_s: float = 30.0
     """A drain that takes longer on the wall clock turns into an abort."""
@@ -116,7 +121,7 @@ class EmulatorOptions:
 
     def starting(self) -> Iterator[Stage]:
         """What it passes through before it serves. The first request's share is the first request's."""
-        compiled = (_BUILD,) if self.tier is Tier.CACHED else ()
+        compiled = (ANY_BUILD,) if self.tier is Tier.CACHED else ()
         for stage in self.cold_start.stages(self.tier, compiled):
             if stage.kind is not StageKind.FIRST_REQUEST:
                 yield stage
@@ -172,6 +177,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="TIER",
         help="what is there already when it starts: " + ", ".join(tier.value for tier in Tier),
     )
+    add("--seed", type=int, help="of the stages' times, when they have a spread")
     add("--no-sleep-mode", action="store_true", help="no /sleep and no /wake_up")
     add("--refuse-until-ready", action="store_true", help="refuse connections while loading")
     add("--fault", type=_argument(Fault.parse), action="append", default=[], help="slow:factor=5,for=30s")

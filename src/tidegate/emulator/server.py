@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ from tidegate.emulator.service import Service
 from tidegate.emulator.sleeping import Sleeper
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
+from tidegate.sim.kernel import SeededDice
 
 _LOG = logging.getLogger(__name__)
 _IDLE_CONNECTION_S = 5.0
@@ -106,9 +108,11 @@ class Server:
         self._socket.close()
 
     async def _load(self) -> None:
+        seed = self._options.seed
+        dice = SeededDice(secrets.randbits(64) if seed is None else seed)
         for stage in self._options.starting():
             self._routes.stage = stage.kind.value
-            await asyncio.sleep(stage.median_s / self._options.time_scale)
+            await asyncio.sleep(stage.draw_s(dice) / self._options.time_scale)
         if self._listener is None:
             await self._listen()
         self._routes.stage = None

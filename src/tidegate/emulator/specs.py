@@ -58,6 +58,17 @@ def factor(text: str) -> float:
     return value
 
 
+def spread(text: str) -> float:
+    """How far a time may be from its median: the standard deviation of its logarithm."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 2.0:
+        raise ValueError("a number from 0 to 2")
+    return value
+
+
 def fields(what: str, text: str, readers: Mapping[str, Read]) -> dict[str, Any]:
     """The values of ``key=value,...`` by key; ``what`` begins the message when one is wrong.
 

@@ -72,6 +72,14 @@ class Build:
     """What was compiled; empty where only one model is."""
 
 
+ANY_BUILD = Build(gpu="any", cuda="any")
+"""Where it is of no interest what is compiled, only that it is."""
+
+_STUDY_S = 45.0
+_WEIGHTS_SHARE, _COMPILE_SHARE, _PROFILING_SHARE, _CAPTURE_SHARE = 7.8, 8.3, 2.3, 1.4
+_REST_SHARE = 25.2
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One stage and how long it takes."""
@@ -114,6 +122,25 @@ class ColdStart:
     """From serving to sleep."""
     sigma: float = 0.0
     """Spread of each stage."""
+
+    @classmethod
+    def lasting(cls, total_s: float) -> ColdStart:
+        """An ordinary start of so many seconds in all: the machine, its image and a compilation are there.
+
+        The stages' shares are those of the study above: weights, compilation found, KV profiling, graph capture;
+        what is left is the engine's own start.
+        """
+        unit_s = total_s / _STUDY_S
+        found_s = _COMPILE_SHARE * unit_s
+        return cls(
+            weights_gb=_WEIGHTS_SHARE * unit_s,
+            build=ANY_BUILD,
+            compile_s=found_s,
+            cached_compile_s=found_s,
+            kv_profiling_s=_PROFILING_SHARE * unit_s,
+            graph_capture_s=_CAPTURE_SHARE * unit_s,
+            engine_start_s=_REST_SHARE * unit_s,
+        )
 
     def stages(self, tier: Tier = Tier.COLD, compiled: Collection[Build] = ()) -> tuple[Stage, ...]:
         """What remains from ``tier`` to serving, given the compilations at hand. Empty stages are left out."""

@@ -152,7 +152,7 @@ class SimFleet:
         if stage.kind is not StageKind.PROCUREMENT and self.provision.phase(replica_id) is Phase.WAITING:
             self._move(replica_id, start.model, Phase.STARTING)
         start.alarm.set(self._kernel.now_s + stage.draw_s(self._dice))
-        self._tell(ReplicaSeen(replica_id, stage.kind.seen))
+        self._tell(ReplicaSeen(replica_id, stage.kind.seen, detail=stage.kind.value))
 
     def _ready(self, replica_id: ReplicaId, start: Start) -> None:
         if self._meets(FaultKind.NEVER_READY, start.launched_s):

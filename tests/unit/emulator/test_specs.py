@@ -55,6 +55,9 @@ def test_a_cold_start_is_one_span_or_its_stages_in_order():
     )
     with pytest.raises(ValueError, match="cold-start: weights is '8'; it must be a duration"):
         cold_start("weights=8")
+    with pytest.raises(ValueError, match="cold-start: spread is '3'; it must be a number from 0 to 2"):
+        cold_start("weights=8s,spread=3")
+    assert cold_start("weights=8s,spread=0.3").sigma == 0.3
 
 
 def test_a_cold_start_knows_what_comes_after_it():

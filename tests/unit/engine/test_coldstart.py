@@ -71,3 +71,30 @@ def test_with_spread_the_median_is_in_the_middle():
     assert stage.draw_s(Loaded(0.5, 0.25)) == pytest.approx(8.0)
     assert stage.draw_s(Loaded(0.5, 0.0)) > 8.0
     assert stage.draw_s(Loaded(0.5, 0.5)) < 8.0
+
+
+@pytest.mark.parametrize("total_s", [0.0, 0.5, 45.0, 100.0, 3600.0])
+def test_a_span_in_all_is_divided_among_the_stages(total_s):
+    start = ColdStart.lasting(total_s)
+
+    assert start.total_s() == pytest.approx(total_s)
+    assert start.total_s(Tier.CACHED) == pytest.approx(total_s)
+    kinds = [stage.kind for stage in start.stages()]
+    assert total_s == 0.0 or kinds == [
+        StageKind.WEIGHTS,
+        StageKind.COMPILE,
+        StageKind.KV_PROFILING,
+        StageKind.GRAPH_CAPTURE,
+        StageKind.ENGINE_START,
+    ]
+
+
+def test_waking_from_the_deeper_sleep_reads_the_weights_again():
+    start = ColdStart(weights_gb=16, weights_gb_per_s=2, wake_s=3)
+    assert [stage.median_s for stage in start.waking(1)] == [3]
+    assert [stage.median_s for stage in start.waking(2)] == [3, 8]
+
+
+def test_what_was_compiled_for_one_model_is_of_no_use_to_another():
+    start = ColdStart(build=Build("h100", "13.1", model="a"), compile_s=300, cached_compile_s=8)
+    assert start.total_s(compiled=[Build("h100", "13.1", model="b")]) == 300
