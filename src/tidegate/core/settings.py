@@ -111,11 +111,64 @@ class TrafficShift:
 
 
 class ScalingPolicy(Enum):
-    """Which law proposes the number of replicas."""
+    """Which law proposes the number of replicas: ours first, then other systems'."""
 
     CONCURRENCY = "concurrency"
     THRESHOLDS = "thresholds"
+    TOKENS = "tokens"
+    QUEUE = "queue"
+    SLO = "slo"
+    CRON = "cron"
     SLO_KEDA = "slo-keda"
+    TOKEN_KEDA = "token-keda"  # noqa: S105
+    KEDA_HTTP = "keda-http"
+    KPA = "kpa"
+    HPA = "hpa"
+    AIBRIX_APA = "aibrix-apa"
+    RAY = "ray"
+    SKY = "sky"
+    WVA1 = "wva1"
+    WVA2 = "wva2"
+    DYNAMO_SLA = "dynamo-sla"
+    DYNAMO_EASY = "dynamo-easy"
+    BASETEN = "baseten"
+    FIREWORKS = "fireworks"
+
+
+OWN_POLICIES = (
+    ScalingPolicy.CONCURRENCY,
+    ScalingPolicy.THRESHOLDS,
+    ScalingPolicy.TOKENS,
+    ScalingPolicy.QUEUE,
+    ScalingPolicy.SLO,
+    ScalingPolicy.CRON,
+)
+"""The others are other systems' laws, to be compared with and to move from."""
+
+DAY_S = 86_400.0
+WEEK_S = 7 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledFloor:
+    """So many replicas at least, in these hours of these days, local time."""
+
+    replicas: int
+    from_s: float = 0.0
+    """After midnight."""
+    until_s: float = DAY_S
+    """After midnight; not after ``from_s``: of the day after."""
+    days: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6)
+    """Monday is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Floors by local time."""
+
+    floors: tuple[ScheduledFloor, ...] = ()
+    ahead_s: tuple[tuple[float, float], ...] = ((0.0, 0.0),)
+    """From which moment on local time is how far ahead of the clock whose zero is 1970 in UTC, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +234,11 @@ class Scaling:
     slo_keda: SloKeda = SloKeda()
     promise: Promise = Promise()
     """For laws that plan for latency."""
+    also: tuple[ScalingPolicy, ...] = ()
+    """Further policies; the largest of all numbers counts."""
+    law: tuple[tuple[str, float], ...] = ()
+    """Constants of the policy's law that are not its own defaults, by the names that its file has for them."""
+    schedule: Schedule = Schedule()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from tidegate.core.fleet.scaling.policies import Demand, Situation
-from tidegate.core.fleet.scaling.policies.slo_keda import SloKedaLaw
+from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation
 from tidegate.core.settings import Scaling, ScalingPolicy, SloKeda
 
 
 def law(standing=6, **changes):
     settings = {"smoothing_s": 1.0, "up_window_s": 0.0, "down_window_s": 0.0, **changes}
     scaling = Scaling(ScalingPolicy.SLO_KEDA, 1, 100, slo_keda=SloKeda(**settings))
-    return SloKedaLaw(scaling, standing, 0.0)
+    return POLICIES[ScalingPolicy.SLO_KEDA](scaling, standing, 0.0)
 
 
 def seen(live, serving=None, ttft=None, tpot=None, *, standing=None, least=1, most=100, may_shrink=True):

@@ -4,16 +4,23 @@
 - The last replica goes only when the idle time is over. It counts from the end of the last request and
   from the first readiness: a replica that takes longer to load than the idle time would otherwise be
   stopped before it ever served.
+- Never below what the schedule says for this hour, begun early enough for replicas to be ready in it.
 - No shrinking until a full window of data has been seen: after the controller's start, after an
   adoption, after a change of settings, after a gap.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tidegate.core.fleet.coldstart import Readiness
-from tidegate.core.fleet.scaling.policies import POLICIES, Coming, Demand, EngineSeen, Proposal, Situation
+from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal, Situation, policy_for
+from tidegate.core.fleet.scaling.schedule import floor_at
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
+
+SCHEDULE_RISK = 0.9
+"""Replicas that the schedule asks for are ready in time with this probability."""
 
 
 @value
@@ -89,6 +96,8 @@ class Autoscaler:
             engines=standing.engines,
         )
         proposal = self._policy.propose(seen, now_s)
+        if scaling.schedule.floors:
+            proposal = self._scheduled(proposal, seen, now_s)
         self._proposed = seen.within(proposal.wanted)
         if proposal.held_by is None:
             return proposal
@@ -104,8 +113,19 @@ class Autoscaler:
             proposal.inputs,
         )
 
+    def _scheduled(self, proposal: Proposal, seen: Situation, now_s: float) -> Proposal:
+        """The proposal, lifted to the schedule's floor."""
+        lead_s = seen.readiness.quantile_s(SCHEDULE_RISK) or 0.0
+        floor, next_s = floor_at(self._scaling.schedule, now_s, lead_s)
+        if floor <= proposal.wanted:
+            # The next floor may be the one that lifts it.
+            dues = [due_s for due_s in (proposal.due_at_s, next_s) if due_s is not None]
+            return replace(proposal, due_at_s=min(dues, default=None))
+        because = f"{proposal.because}; the schedule says {floor}"
+        return Proposal(floor, proposal.asked, because, "schedule", next_s, proposal.inputs)
+
     def _begin(self, standing: int, now_s: float) -> None:
-        self._policy = POLICIES[self._scaling.policy](self._scaling, standing, now_s)
+        self._policy = policy_for(self._scaling, standing, now_s)
         self._proposed = standing
         self._since_s = now_s
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tidegate.core.fleet.scaling.policies.base import (
     Coming,
@@ -13,15 +14,58 @@ from tidegate.core.fleet.scaling.policies.base import (
     Situation,
 )
 from tidegate.core.fleet.scaling.policies.concurrency import Concurrency
-from tidegate.core.fleet.scaling.policies.slo_keda import SloKedaLaw
+from tidegate.core.fleet.scaling.policies.cron import cron
+from tidegate.core.fleet.scaling.policies.largest import Largest
+from tidegate.core.fleet.scaling.policies.paced import paced
+from tidegate.core.fleet.scaling.policies.queue import QueueConstants, queue
+from tidegate.core.fleet.scaling.policies.rivals import RIVALS
+from tidegate.core.fleet.scaling.policies.slo import SloConstants, slo
 from tidegate.core.fleet.scaling.policies.thresholds import ThresholdSteps
+from tidegate.core.fleet.scaling.policies.tokens import TokensConstants, tokens
 from tidegate.core.settings import Scaling, ScalingPolicy
 
 POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
     ScalingPolicy.CONCURRENCY: Concurrency,
     ScalingPolicy.THRESHOLDS: ThresholdSteps,
-    ScalingPolicy.SLO_KEDA: SloKedaLaw,
+    ScalingPolicy.TOKENS: paced(tokens),
+    ScalingPolicy.QUEUE: paced(queue),
+    ScalingPolicy.SLO: paced(slo),
+    ScalingPolicy.CRON: paced(cron),
+    **{name: paced(make) for name, (make, _) in RIVALS.items()},
 }
 """How each is made: from its settings, the number that stands, and the moment."""
 
-__all__ = ["POLICIES", "Coming", "Demand", "EngineSeen", "Policy", "Proposal", "Situation"]
+CONSTANTS: dict[ScalingPolicy, type] = {
+    ScalingPolicy.TOKENS: TokensConstants,
+    ScalingPolicy.QUEUE: QueueConstants,
+    ScalingPolicy.SLO: SloConstants,
+    **{name: constants for name, (_, constants) in RIVALS.items()},
+}
+"""What a policy file may change of each law: a dataclass of numbers. Those that are not here have settings of
+their own, or none."""
+
+
+def policy_for(scaling: Scaling, standing: int, now_s: float) -> Policy:
+    """The policy that these settings name, or the largest of several."""
+    first = POLICIES[scaling.policy](scaling, standing, now_s)
+    if not scaling.also:
+        return first
+    # ``law`` belongs to the first one; the others come with their own constants.
+    plain = replace(scaling, also=(), law=())
+    others = [
+        (name.value, POLICIES[name](replace(plain, policy=name), standing, now_s)) for name in scaling.also
+    ]
+    return Largest([(scaling.policy.value, first), *others])
+
+
+__all__ = [
+    "CONSTANTS",
+    "POLICIES",
+    "Coming",
+    "Demand",
+    "EngineSeen",
+    "Policy",
+    "Proposal",
+    "Situation",
+    "policy_for",
+]
