@@ -15,8 +15,9 @@ import click
 import yaml
 
 from tidegate.config import Settings, parse
+from tidegate.config.scaling_keys import parsed_law
 from tidegate.config.schema import SECTIONS, keys_of
-from tidegate.core.settings import DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
+from tidegate.core.settings import DAY_S, DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import PROFILES, Profile
 from tidegate.engine.coldstart import ColdStart
@@ -37,7 +38,10 @@ GPUS = 1_024
 
 STATIC = "static"
 LAWS = (*(policy.value for policy in ScalingPolicy), STATIC)
-"""What ``--policy`` takes besides files; ``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
+"""What ``--policy`` takes besides files, each with constants of its own if wanted (``ray:target=8,up_delay=5s``);
+``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
+MONDAY_S = 4 * DAY_S
+"""From the zero of the brains' clock, a Thursday, to the first Monday: a trace begins on one, at midnight."""
 
 _SCALING, _MODEL = ("models", "*", "scaling"), ("models", "*")
 
@@ -75,7 +79,9 @@ def scenarios(
         click.UsageError: something else cannot be.
     """
     if policy is not None and not _is_law(policy):
-        message = f"--policy {policy}: it must be one of {', '.join(LAWS)} or {STATIC}:N"
+        message = (
+            f"--policy {policy}: it must be one of {', '.join(LAWS)}, {STATIC}:N or NAME:constant=value,…"
+        )
         raise click.UsageError(message)
     first = policy or ("built-in" if file is None else file.stem)
     found = [Named(first, _scenario(file, policy, wishes, trace))]
@@ -91,7 +97,8 @@ def scenarios(
 
 
 def _is_law(name: str) -> bool:
-    return name in LAWS or (name.startswith(f"{STATIC}:") and name.partition(":")[2].isdecimal())
+    law, _, rest = name.partition(":")
+    return rest.isdecimal() or not rest if law == STATIC else law in LAWS
 
 
 def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) -> Scenario:
@@ -236,15 +243,22 @@ def _promised(settings: Settings) -> Slo:
 
 def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
     """The same model under another law; ``None`` leaves it as it is. What is promised is what is judged."""
-    scaling = replace(fleet.scaling, promise=Promise(slo.ttft_s, slo.tpot_s))
+    schedule = replace(fleet.scaling.schedule, ahead_s=((0.0, MONDAY_S),))
+    scaling = replace(fleet.scaling, promise=Promise(slo.ttft_s, slo.tpot_s), schedule=schedule)
     if law is None:
         return replace(fleet, scaling=scaling)
     if law.startswith(STATIC):
         number = int(law.partition(":")[2] or scaling.max_replicas)
         fixed = replace(scaling, policy=ScalingPolicy.CONCURRENCY, min_replicas=number, max_replicas=number)
         return replace(fleet, scaling=fixed)
+    name, _, constants = law.partition(":")
+    policy = ScalingPolicy(name)
+    try:
+        changed = parsed_law(policy, constants)
+    except ValueError as error:
+        raise click.UsageError(f"policy {law}: {error}") from None
     promise = SloKeda(ttft_s=slo.ttft_s, tpot_s=slo.tpot_s)
-    return replace(fleet, scaling=replace(scaling, policy=ScalingPolicy(law), slo_keda=promise))
+    return replace(fleet, scaling=replace(scaling, policy=policy, slo_keda=promise, law=changed, also=()))
 
 
 def _profile_for(model: ModelId, asked: str | None, known: Mapping[str, Profile] = PROFILES) -> Profile:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.trace_options import Duration, trace_options
-from tidegate.core.settings import Routing
+from tidegate.core.settings import Routing, ScalingPolicy
 
 if TYPE_CHECKING:
     from tidegate.cli.sim_policies import Wishes
 
-ROUTERS = ", ".join(routing.value for routing in Routing)
-LAWS = "concurrency, thresholds, slo-keda, static (max_replicas at all times) or static:N"
+LAWS = (
+    ", ".join(policy.value for policy in ScalingPolicy) + ", static (max_replicas at all times) or static:N"
+)
 ROUTERS = ", ".join(routing.value for routing in Routing)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
@@ -29,7 +30,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
     help="The requests to play.",
 )
 @trace_options
-@click.option("--policy", metavar="NAME", help=f"A law by name: {LAWS}.")
+@click.option("--policy", metavar="NAME", help=f"A law by name: {LAWS}; constants as in ray:target=8.")
 @click.option("--compare", multiple=True, metavar="OTHER", help="Another law or policy file. Repeatable.")
 @click.option("--router", metavar="NAME", help=f"How a replica is chosen: {ROUTERS}.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Change a setting. Repeatable.")

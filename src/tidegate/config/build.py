@@ -17,6 +17,7 @@ from tidegate.config.engines import command_hash
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
+from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
@@ -44,8 +45,10 @@ def built(policy: Policy, base: Path) -> Settings:
     journal_dir = None
     if journal is not None:
         journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
-    models = {ModelId(name): _model(name, model, base) for name, model in policy.models.items()}
-    limits = FleetLimits(**_values(fleet, "gpus", "state_dir"))
+    models = {
+        ModelId(name): _model(name, model, base, fleet.timezone) for name, model in policy.models.items()
+    }
+    limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone"))
     if fleet.gpus and limits.max_gpus is None and all(m.memory_bytes is None for m in models.values()):
         # Each replica has its GPUs to itself, so one more than there are would be started in vain.
         limits = replace(limits, max_gpus=len(fleet.gpus))
@@ -58,6 +61,7 @@ def built(policy: Policy, base: Path) -> Settings:
         journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
         gpus=tuple(fleet.gpus),
         queues=replace(ALL_QUEUES, **_values(policy.gateway.queues)),
+        timezone=fleet.timezone,
         shifts=MappingProxyType({ModelId(name): _shift(shift) for name, shift in policy.shifts.items()}),
     )
 
@@ -79,13 +83,13 @@ def _gateway(section: Gateway) -> GatewaySettings:
     return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys", "queues"))
 
 
-def _model(name: str, model: ModelKeys, base: Path) -> ModelSettings:
+def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSettings:
     queue = QueueLimits(**_values(model.queue))
     spec = _spec(name, model, base) if model.static is None else None
     fleet = FleetModel(
         engine=model.engine,
         slots=model.slots,
-        scaling=_scaling(model.scaling, model),
+        scaling=_scaling(model.scaling, model, timezone),
         restarts=Restarts(**_values(model.restarts)),
         gpus=model.gpus,
         price_per_h=model.price_per_h,
@@ -122,7 +126,7 @@ def _shift(section: ShiftKeys) -> TrafficShift:
     return TrafficShift(versions=tuple(section.versions.items()), **_values(section, "versions"))
 
 
-def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:
+def _scaling(section: ScalingKeys, model: ModelKeys, timezone: str) -> Scaling:
     """Engines that run anyway are all used unless the policy says otherwise."""
     target, least, most = section.concurrency_target, section.min_replicas, section.max_replicas
     if model.static is not None:
@@ -130,8 +134,9 @@ def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:
             most = len(model.static)
         if "min_replicas" not in section.model_fields_set:
             least = most
+    policy = ScalingPolicy(section.policy)
     return Scaling(
-        policy=ScalingPolicy(section.policy),
+        policy=policy,
         min_replicas=least,
         max_replicas=most,
         window_s=section.window_s,
@@ -139,6 +144,9 @@ def _scaling(section: ScalingKeys, model: ModelKeys) -> Scaling:
         concurrency_target=float(model.slots if target == AUTO else target),
         thresholds=Thresholds(**_values(section.thresholds)),
         promise=Promise(**_values(section.promise)),
+        also=tuple(ScalingPolicy(name) for name in section.also),
+        law=law_of(policy, section.law),
+        schedule=schedule_of(section.schedule, timezone),
     )
 
 

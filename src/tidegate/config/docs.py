@@ -9,6 +9,7 @@ from typing import get_origin
 from pydantic.fields import FieldInfo
 
 from tidegate.config.kinds import Kind
+from tidegate.config.scaling_keys import constants_table
 from tidegate.config.schema import SECTIONS, Keys, keys_of, kind_of, parts_of
 
 PAGE = Path("docs/policy-file.md")
@@ -18,7 +19,18 @@ END = "<!-- keys: end -->"
 
 def tables() -> str:
     """Every section with its keys: type, default, range, meaning."""
-    return "\n\n".join(_section(path, section) for path, section in SECTIONS.items() if path)
+    sections = [_section(path, section) for path, section in SECTIONS.items() if path]
+    return "\n\n".join([*sections, _constants()])
+
+
+def _constants() -> str:
+    """What may stand under ``law``, by policy."""
+    rows = [f"| `{policy}` | {told} |" for policy, told in constants_table()]
+    said = (
+        "What may stand under `law`, by `policy`, with each law's own values. Durations are written with their unit.\n"
+        "Other systems' laws say in their file under `core/fleet/scaling/policies/rivals` where the values are from."
+    )
+    return "\n".join(["### Constants of laws", "", said, "", "| policy | constants |", "|---|---|", *rows])
 
 
 def page_with_tables(page: str) -> str:
@@ -36,7 +48,8 @@ def page_with_tables(page: str) -> str:
 
 
 def _section(path: tuple[str, ...], section: Keys) -> str:
-    name = ".".join(path).replace(".*", "[]" if path[-2:] == ("keys", "*") else ".NAME")
+    is_list = path[-2:] in (("keys", "*"), ("schedule", "*"))
+    name = ".".join(path[:-1] if is_list else path).replace(".*", ".NAME") + "[]" * is_list
     rows = [
         _row(key, field) for key, field in keys_of(section).items() if not _is_section((*path, key), field)
     ]

@@ -9,6 +9,7 @@ import yaml
 
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
 from tidegate.config.model_keys import ModelKeys, PromiseKeys, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.scaling_keys import FloorKeys, written_law
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
@@ -32,7 +33,7 @@ def render(settings: Settings) -> str:
         }
         for digest, client in settings.gateway.keys.items()
     ]
-    fleet = asdict(settings.limits) | {"state_dir": str(settings.state_dir)}
+    fleet = asdict(settings.limits) | {"state_dir": str(settings.state_dir), "timezone": settings.timezone}
     journal = {"dir": str(settings.journal_dir), "max_bytes": settings.journal_max_bytes}
     whole = {
         "gateway": _written(Gateway, gateway)
@@ -94,6 +95,12 @@ def _shift(shift: TrafficShift) -> dict[str, Any]:
 def _scaling(scaling: Scaling) -> dict[str, Any]:
     values = asdict(scaling) | {"policy": scaling.policy.value}
     written = _written(ScalingKeys, values) | {"promise": _written(PromiseKeys, values["promise"])}
+    if scaling.also:
+        written["also"] = [policy.value for policy in scaling.also]
+    if scaling.law:
+        written["law"] = written_law(scaling.law)
+    if scaling.schedule.floors:
+        written["schedule"] = [_written(FloorKeys, asdict(floor)) for floor in scaling.schedule.floors]
     if scaling.policy is ScalingPolicy.THRESHOLDS:
         written["thresholds"] = _written(ThresholdLaw, values["thresholds"])
     return written

@@ -18,7 +18,13 @@ _EXPECTED = {
     "dict_type": "it must be a mapping",
     "list_type": "it must be a list, such as [a, b]",
 }
-_FILLERS: dict[str | int, Any] = {"engine": EMULATED, "sha256": "0" * 64, "name": "?", "versions": {}}
+_FILLERS: dict[str | int, Any] = {
+    "engine": EMULATED,
+    "sha256": "0" * 64,
+    "name": "?",
+    "versions": {},
+    "replicas": 1,
+}
 
 
 def check(document: Document) -> tuple[Policy | None, list[Problem], set[KeyPath]]:

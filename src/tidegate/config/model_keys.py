@@ -14,6 +14,7 @@ from pydantic import Field
 from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
+from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
 from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
     OWN_ROUTINGS,
@@ -41,8 +42,7 @@ _ENV_NAME = kinds.text(
 )
 _ENGINE = kinds.choice("engine", *ENGINES)
 _ROUTING = kinds.choice("name", *(routing.value for routing in OWN_ROUTINGS))
-# slo-keda is for comparing in simulations: no gateway measures the latencies that it lives on.
-_POLICY = kinds.choice("name", *(p.value for p in ScalingPolicy if p is not ScalingPolicy.SLO_KEDA))
+_POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))
 _URL = kinds.text(
     "address",
     r"http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}/?",
@@ -122,6 +122,16 @@ class ScalingKeys(Section):
     )
     policy: Annotated[str, _POLICY] = Field(
         default=_SCALING.policy.value, description="The law that proposes the number of replicas"
+    )
+    also: list[Annotated[str, _POLICY]] = Field(
+        default=[], description="Further laws; of all their numbers the largest counts"
+    )
+    law: dict[Annotated[str, CONSTANT_NAME], Annotated[float | str, CONSTANT]] = Field(
+        default={},
+        description="Constants of the law that differ from its own defaults; [which there are](#constants-of-laws)",
+    )
+    schedule: list[FloorKeys] = Field(
+        default=[], description="Floors by the time of day, such as office hours; under any law"
     )
     promise: PromiseKeys = PromiseKeys()
     thresholds: ThresholdLaw = ThresholdLaw()

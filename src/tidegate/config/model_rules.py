@@ -5,14 +5,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidegate.config import units, weights
 from tidegate.config.engines import EMULATED, OPENAI
+from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
+from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
 from tidegate.core.settings import ScalingPolicy
 from tidegate.core.types import Address
@@ -35,21 +36,6 @@ _ONLY_WHEN_STARTED = (
 """Keys without a meaning for engines that someone else runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A rule that does not hold, said at ``path``."""
-
-    path: KeyPath
-    value: str | None
-    message: str
-    rests_on: tuple[KeyPath, ...] = ()
-    """Places whose values it compares; ``path`` when empty."""
-
-    def __post_init__(self) -> None:
-        if not self.rests_on:
-            object.__setattr__(self, "rests_on", (self.path,))
-
-
 def model_findings(name: str, model: ModelKeys, fleet: Fleet, base: Path) -> Iterator[Finding]:
     """Every rule that this model breaks."""
     path: KeyPath = ("models", name)
@@ -59,6 +45,7 @@ def model_findings(name: str, model: ModelKeys, fleet: Fleet, base: Path) -> Ite
     yield from _static(path, model)
     yield from _scaling(path, model)
     yield from _thresholds(path, model)
+    yield from scaling_findings(path, model)
     yield from _times(path, model)
     yield from _caps(path, model, fleet)
 

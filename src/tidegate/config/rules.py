@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidegate.config.document import Document
+from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
-from tidegate.config.model_rules import Finding, address, model_findings
+from tidegate.config.model_rules import address, model_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
 from tidegate.core.types import Address
@@ -48,6 +50,7 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
     yield from _listening(policy)
     yield from _api_keys(policy)
     yield from _devices(policy)
+    yield from _timezone(policy)
     yield from _shared_addresses(policy)
     yield from _shared_names(policy)
     yield from _shifts(policy)
@@ -108,6 +111,14 @@ def _devices(policy: Policy) -> Iterator[Finding]:
         if count > 1:
             message = f"names device {number} {count} times; each stands once"
             yield Finding(("fleet", "gpus"), None, message)
+
+
+def _timezone(policy: Policy) -> Iterator[Finding]:
+    zone = policy.fleet.timezone
+    try:
+        ZoneInfo(zone)
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        yield Finding(("fleet", "timezone"), zone, "no time zone of this name is known on this machine")
 
 
 def _shared_addresses(policy: Policy) -> Iterator[Finding]:

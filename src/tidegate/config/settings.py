@@ -108,5 +108,7 @@ class Settings:
     """Bounds of the queues of all models together."""
     shifts: Mapping[ModelId, TrafficShift] = field(default_factory=dict)
     """Names behind which several models stand."""
+    timezone: str = "UTC"
+    """Of the hours in schedules."""
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""

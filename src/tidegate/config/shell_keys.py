@@ -186,6 +186,9 @@ class Gateway(Section):
     queues: Queues = Queues()
 
 
+TIMEZONE = kinds.text("time zone", r"[A-Za-z0-9_+/-]{1,64}", "the name of a time zone, such as Europe/Berlin")
+
+
 class Fleet(Section):
     """Hard caps over all models, held at every instant, and what the machine offers."""
 
@@ -213,6 +216,9 @@ class Fleet(Section):
     state_dir: Annotated[str, PATH] | None = Field(
         default=None,
         description="Where running replicas are remembered; without it `tidegate` in the user's state folder",
+    )
+    timezone: Annotated[str, TIMEZONE] = Field(
+        default="UTC", description="Of the hours in schedules, such as `Europe/Berlin`"
     )
 
 

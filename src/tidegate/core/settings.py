@@ -240,6 +240,11 @@ class Scaling:
     """Constants of the policy's law that are not its own defaults, by the names that its file has for them."""
     schedule: Schedule = Schedule()
 
+    @property
+    def policies(self) -> tuple[ScalingPolicy, ...]:
+        """All that have a say."""
+        return self.policy, *self.also
+
 
 @dataclass(frozen=True, slots=True)
 class Restarts:

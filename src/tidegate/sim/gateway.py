@@ -35,7 +35,12 @@ from tidegate.sim.turns import TICK, Journal, Turns
 from tidegate.workload.traces import Trace
 
 REPORT_DUE = ReportDue()
-READS_LATENCIES = (ScalingPolicy.THRESHOLDS, ScalingPolicy.SLO_KEDA)
+READS_LATENCIES = (
+    ScalingPolicy.THRESHOLDS,
+    ScalingPolicy.SLO,
+    ScalingPolicy.SLO_KEDA,
+    ScalingPolicy.DYNAMO_SLA,
+)
 
 SALT_SHIFT = 44
 """Traces number their blocks; the bits above are free to tell models apart."""
@@ -75,7 +80,7 @@ class SimGateway:
         self.windows = {
             model: LatencyWindow(scenario.scraping.window_s)
             for model, setup in scenario.models.items()
-            if setup.fleet.scaling.policy in READS_LATENCIES
+            if any(policy in READS_LATENCIES for policy in setup.fleet.scaling.policies)
         }
         """Of the models whose law looks at latencies; nobody else has a use for them."""
         self.engines: Mapping[ReplicaId, SimEngine] = {}

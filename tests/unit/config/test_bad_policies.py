@@ -5,6 +5,7 @@ import textwrap
 import pytest
 
 from tidegate.config import PolicyError, parse
+from tidegate.core.settings import ScalingPolicy
 
 SHA = "ab" * 32
 OTHER_SHA = "cd" * 32
@@ -13,6 +14,7 @@ DURATION = "a duration from 100ms to 1d, such as 250ms, 90s, 5m or 1h30m"
 ENGINES = "llamacpp, vllm, sglang, trtllm, openai, emulated"
 NAME_RULE = "it must be up to 200 letters, digits and . _ - / : and begin with a letter or digit"
 MODEL = "models: {m: {engine: vllm, weights: org/model}}"
+LAWS = ", ".join(policy.value for policy in ScalingPolicy)
 
 KINDS = {
     "an unknown key": (
@@ -159,7 +161,53 @@ KINDS = {
     ),
     "an unknown law": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: magic}}}",
-        "line 1: models.m.scaling.policy is magic; it must be one of concurrency, thresholds",
+        f"line 1: models.m.scaling.policy is magic; it must be one of {LAWS}",
+    ),
+    "a constant of another law": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: kpa, law: {target: 8}}}}",
+        (
+            "line 1: models.m.scaling.law.target is 8.0; kpa has no such constant; it has limit, utilization, stable_window, "
+            "panic_window, panic_ratio, up_rate, down_rate, scale_down_delay, grace_delay, every"
+        ),
+    ),
+    "a constant without its unit": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: ray, law: {up_delay: 30}}}}",
+        "line 1: models.m.scaling.law.up_delay is 30.0; it must be a duration, such as 90s",
+    ),
+    "a constant that is divided by": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: ray, law: {target: 0}}}}",
+        "line 1: models.m.scaling.law.target is 0.0; it must be above 0",
+    ),
+    "constants for a law without any": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {law: {target: 8}}}}",
+        "line 1: models.m.scaling.law has no meaning with policy concurrency, which has no constants; leave it out",
+    ),
+    "a law named twice": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: queue, also: [slo, queue]}}}",
+        "line 1: models.m.scaling.also[1] is queue; it is named already; each law counts once",
+    ),
+    "a schedule beyond the maximum": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {max_replicas: 2, schedule: [{replicas: 3}]}}}",
+        "line 1: models.m.scaling.schedule[0].replicas is 3; it must be at most max_replicas, which is 2",
+    ),
+    "cron without a schedule": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: cron}}}",
+        "line 1: models.m.scaling.schedule is missing; with policy cron nothing else asks for replicas",
+    ),
+    "days that are none": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {schedule: [{replicas: 1, days: weekdays}]}}}",
+        (
+            "line 1: models.m.scaling.schedule[0].days is weekdays; it must be daily, or days and spans of days of mon, tue, "
+            "wed, thu, fri, sat, sun, such as mon-fri or tue,sat"
+        ),
+    ),
+    "an hour that is none": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {schedule: [{replicas: 1, from: '25:00'}]}}}",
+        'line 1: models.m.scaling.schedule[0].from is 25:00; it must be a time of day from 00:00 to 24:00, such as "08:30"',
+    ),
+    "a time zone that is none": (
+        f"fleet: {{timezone: Europe/Atlantis}}\n{MODEL}",
+        "line 1: fleet.timezone is Europe/Atlantis; no time zone of this name is known on this machine",
     ),
     "a word for a list": (
         "models: {m: {engine: vllm, weights: a/b, args: --enforce-eager}}",

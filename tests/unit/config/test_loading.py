@@ -11,7 +11,9 @@ from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.model import LocalModel
 from tidegate.config import PolicyError, differences, load, parse, render
 from tidegate.config.settings import Client, Device, GatewaySettings
+from tidegate.core.fleet.scaling.schedule import week_s
 from tidegate.core.settings import (
+    DAY_S,
     DispatchConfig,
     FleetLimits,
     FleetModel,
@@ -20,6 +22,7 @@ from tidegate.core.settings import (
     Routing,
     Scaling,
     ScalingPolicy,
+    ScheduledFloor,
     Thresholds,
     TrafficShift,
 )
@@ -185,6 +188,35 @@ def test_memory_that_does_nothing_is_a_warning(devices, model, warning):
     settings = parse(f"fleet: {{gpus: {devices}}}\nmodels: {{m: {{engine: vllm, weights: a/b, {model}}}}}")
 
     assert settings.warnings == (warning,)
+
+
+def test_laws_constants_and_hours_reach_the_autoscaler():
+    settings = parse("""
+        fleet: {timezone: Europe/Berlin}
+        models:
+          m:
+            engine: emulated
+            scaling:
+              max_replicas: 9
+              policy: kpa
+              law: {limit: 32, stable_window: 90s}
+              also: [queue, slo]
+              schedule:
+                - {replicas: 4, days: mon-fri, from: "08:30", until: 18:00}
+                - {replicas: 2, days: "sat,sun", from: "22:00", until: "06:00"}
+        """)
+    scaling = settings.models["m"].fleet.scaling
+
+    assert scaling.policies == (ScalingPolicy.KPA, ScalingPolicy.QUEUE, ScalingPolicy.SLO)
+    assert scaling.law == (("limit", 32.0), ("stable_window_s", 90.0))
+    assert scaling.schedule.floors == (
+        ScheduledFloor(4, 30_600.0, 64_800.0, (0, 1, 2, 3, 4)),
+        ScheduledFloor(2, 79_200.0, 21_600.0, (5, 6)),
+    )
+    summer, winter = 1_782_856_800.0, 1_797_807_600.0  # 2026-07-01 and 2026-12-21, both at 00:00 in Berlin
+    assert week_s(scaling.schedule, summer) == 2 * DAY_S
+    assert week_s(scaling.schedule, winter) == 0.0
+    assert parse(render(settings)) == settings
 
 
 def test_how_requests_wait_and_are_tried_reaches_the_dispatcher(tmp_path):

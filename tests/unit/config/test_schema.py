@@ -133,7 +133,7 @@ def complains(place, key, value):
             at.append({})
             at = at[0]
         else:
-            at = at.setdefault(name, [] if name == "keys" else {})
+            at = at.setdefault(name, [] if name in ("keys", "schedule") else {})
     at[key] = value
     dotted = f"{path}.{key}" if path else key
     try:

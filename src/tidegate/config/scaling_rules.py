@@ -1,0 +1,56 @@
+"""What must hold between the keys of one model's scaling: laws, their constants, schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tidegate.config.finding import Finding
+from tidegate.config.model_keys import ModelKeys
+from tidegate.config.problems import KeyPath
+from tidegate.config.scaling_keys import constants_of, mistakes_in
+from tidegate.core.settings import ScalingPolicy
+
+
+def scaling_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    """Every rule of these that the model breaks."""
+    where = (*path, "scaling")
+    yield from _law(where, model)
+    yield from _also(where, model)
+    yield from _schedule(where, model)
+
+
+def _law(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    policy = ScalingPolicy(model.scaling.policy)
+    known, named = constants_of(policy), (*path, "policy")
+    if model.scaling.law and not known:
+        message = f"has no meaning with policy {policy.value}, which has no constants; leave it out"
+        yield Finding((*path, "law"), None, message, ((*path, "law"), named))
+        return
+    for key, message in mistakes_in(policy, model.scaling.law):
+        where = (*path, "law", key)
+        yield Finding(where, str(model.scaling.law[key]), message, (where, named))
+
+
+def _also(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    seen = {model.scaling.policy}
+    for place, name in enumerate(model.scaling.also):
+        if name in seen:
+            where = (*path, "also", place)
+            yield Finding(
+                where, name, "it is named already; each law counts once", (where, (*path, "policy"))
+            )
+        seen.add(name)
+
+
+def _schedule(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    scaling, where = model.scaling, (*path, "schedule")
+    if scaling.policy == ScalingPolicy.CRON.value and not scaling.schedule and not scaling.also:
+        message = "is missing; with policy cron nothing else asks for replicas"
+        yield Finding(where, None, message, ((*path, "policy"), where))
+    most = len(model.static) if model.static and "max_replicas" not in scaling.model_fields_set else None
+    most = scaling.max_replicas if most is None else most
+    for place, floor in enumerate(scaling.schedule):
+        if floor.replicas > most:
+            key = (*where, place, "replicas")
+            message = f"it must be at most max_replicas, which is {most}"
+            yield Finding(key, str(floor.replicas), message, (key, (*path, "max_replicas")))
