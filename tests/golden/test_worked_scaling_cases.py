@@ -5,18 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.effects import Decision
-from tidegate.core.events import DemandReported, FleetConfigured, SignalsReported, Tick
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes
+from tidegate.core.events import (
+    DemandReported,
+    FleetConfigured,
+    ReplicaAdopted,
+    SignalsReported,
+    Tick,
+)
 from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation
 from tidegate.core.fleet.scaling.policies.concurrency import replicas_for
-from tidegate.core.settings import FleetLimits, FleetModel, Scaling, ScalingPolicy, Thresholds
-from tidegate.core.types import DemandReport, LatencySummary, ModelDemand, ModelId
+from tidegate.core.lifecycle import State
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Scaling, ScalingPolicy, Thresholds
+from tidegate.core.types import (
+    Address,
+    DemandReport,
+    LatencySummary,
+    ModelDemand,
+    ModelId,
+    ReplicaId,
+    ReplicaLoad,
+)
 
 CASES = json.loads(Path(__file__).with_name("worked_cases.json").read_text())
 SIZING = CASES["sizing_by_concurrency"]
 WINDOW = CASES["window_and_scale_down_delay"]
 STEPS = CASES["thresholds_with_cooldowns"]
+POOL = CASES["warm_pool"]
 M = ModelId("m")
 
 
@@ -150,3 +166,84 @@ def test_thresholds_with_cooldowns_through_the_controller():
         )
 
     assert replicas == [row["replicas"] for row in STEPS["rows"]]
+
+
+class Pooled:
+    """A controller of one model whose replicas are named as in the case, and carry one request each."""
+
+    def __init__(self, names):
+        scaling = Scaling(max_replicas=9, window_s=0.1, scale_down_delay_s=0, concurrency_target=1)
+        pool = Pool(POOL["min_warm"], POOL["max_warm"], POOL["warm_instance_ttl"])
+        spec = FleetModel("llamacpp", scaling=scaling, pool=pool)
+        self.brain, self.at, self.table, self.did = FleetController(), 0.0, None, []
+        for name in names:
+            self.on(ReplicaAdopted(ReplicaId(name), ModelId("inst"), Address("h", 1)))
+        self.on(FleetConfigured({ModelId("inst"): spec}, FleetLimits()))
+
+    def on(self, event):
+        self.at += 1.0
+        self.did = self.brain.on(event, self.at)
+        for effect in self.did:
+            if isinstance(effect, PublishRoutes):
+                self.table = effect.table
+
+    def load(self, requests, busy=()):
+        """So many requests, at these replicas; twice, so that the window has passed."""
+        did = []
+        for _ in range(2):
+            demand = ModelDemand(ModelId("inst"), 0, requests, requests, 0, 0, 0, 0, 0, 0.0, self.at)
+            loads = tuple(
+                ReplicaLoad(r.replica_id, int(r.replica_id in busy), 9 * (r.replica_id in busy))
+                for r in self.table.routes
+            )
+            self.on(DemandReported(DemandReport("gateway", self.table.version, (demand,), loads)))
+            did += self.did
+        return did
+
+    def warm(self):
+        replicas = self.brain.state(self.at).models[0].replicas
+        return [r.replica_id for r in sorted(replicas, key=lambda r: r.since_s) if r.state is State.WARM]
+
+    def active(self):
+        return [
+            r.replica_id for r in self.brain.state(self.at).models[0].replicas if r.state is State.SERVING
+        ]
+
+
+def test_warm_pool():
+    """The case begins with three warm ones beside the least of two: they have served and are idle again."""
+    busy = POOL["steps"][0]["warm"]
+    fleet = Pooled(busy)
+    while busy:
+        fleet.load(len(busy), busy)
+        busy = busy[1:]
+    fleet.load(0)
+    assert fleet.warm() == POOL["steps"][0]["warm"]
+    assert fleet.active() == POOL["steps"][0]["active"]
+
+    for step in POOL["steps"][1:]:
+        if step["do"] == "activate":
+            busy = [*fleet.active()]
+            did = fleet.load(len(busy) + 1, busy)
+            assert [e.replica_id for e in did if isinstance(e, Promote)] == [step["gives"]]
+        else:
+            idle = step["do"].removeprefix("deactivate ")
+            busy = [name for name in fleet.active() if name != idle]
+            did = fleet.load(len(busy), busy)
+            assert [e.replica_id for e in did if isinstance(e, Demote)] == [idle]
+        assert fleet.warm() == step.get("warm", fleet.warm())
+        assert len(fleet.active()) == step.get("active_count", len(fleet.active()))
+
+
+def test_an_empty_pool_activates_nothing_and_a_full_one_takes_nothing_in():
+    fleet = Pooled([])
+    did = fleet.load(1)
+    assert not [e for e in did if isinstance(e, Promote)]
+
+    names = [f"inst-{number}" for number in range(6)]
+    fleet = Pooled(names)
+    fleet.load(6, names)
+    did = fleet.load(0) + fleet.load(0)
+    assert len([e for e in did if isinstance(e, Demote)]) == POOL["max_warm"]
+    assert not [e for e in did if isinstance(e, Launch)]
+    assert len(fleet.warm()) == POOL["max_warm"]

@@ -38,6 +38,26 @@ class Manners:
     """Asked for it (``stream_options.continuous_usage_stats``), every event says how many tokens there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the engine's own control API; any 2xx means that it is done."""
+
+    method: str
+    path: str
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SleepApi:
+    """How an engine is put to sleep and woken. It gives its GPU memory back in between and keeps its process."""
+
+    sleep: Mapping[int, tuple[Call, ...]]
+    """By level, in order."""
+    wake: Mapping[int, tuple[Call, ...]]
+    check: Call
+    """Answered at any time without waking it."""
+
+
 class Readiness(Enum):
     """What the answer to a readiness probe means."""
 
@@ -95,6 +115,8 @@ class EngineSpec:
     """A command template that replaces the adapter's own. ``{port}``, ``{host}``, ``{model}``,
     ``{weights}``, ``{slots}`` and ``{gpus}`` are filled in; other braces stay as they are."""
     env: Mapping[str, str] | None = None
+    sleeps: bool = False
+    """Started so that it can be put to sleep."""
 
 
 class Adapter(Protocol):
@@ -124,6 +146,10 @@ class Adapter(Protocol):
         """What the probe's answer means."""
 
     @property
+    def sleep_api(self) -> SleepApi | None:
+        """How it sleeps, when it was started for that; None: it cannot."""
+
+    @property
     def metrics_path(self) -> str | None:
         """Where the engine's metrics are; None when it has none."""
 
@@ -132,7 +158,7 @@ class Adapter(Protocol):
         """To be asked before a scrape where a scrape would wake a sleeping engine, else None."""
 
     def is_sleeping(self, body: bytes) -> bool:
-        """What the answer from ``sleep_check_path`` says."""
+        """What the answer from ``sleep_check_path``, or from ``SleepApi.check``, says."""
 
     def metrics(self, page: str) -> EngineMetrics:
         """Read a metrics page. A page that cannot be read gives all None; it never raises."""

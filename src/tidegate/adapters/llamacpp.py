@@ -47,6 +47,7 @@ class LlamaCpp:
         continues_completions=True,
     )
     metrics_path = "/metrics"
+    sleep_api = None
     sleep_check_path = "/props"
     readiness = staticmethod(openai_api.token_readiness)
 

@@ -55,6 +55,17 @@ def with_fields(fields: Fields, changes: Mapping[str, object]) -> bytes:
     )
 
 
+def renamed(body: bytes, name: str, engine_name: str) -> bytes:
+    """The body for an engine that knows this model, and its adapters behind a colon, by another name."""
+    fields = fields_of(body)
+    if fields is None:
+        return body
+    asked = model_of(fields)
+    if asked != name and not asked.startswith(f"{name}:"):
+        return body
+    return with_fields(fields, {"model": engine_name + asked.removeprefix(name)})
+
+
 def without_field(body: bytes, name: str) -> bytes:
     """The body without this field. One that surely lacks it is returned as it is, undecoded."""
     # A key may be spelt with escapes; only then, or when it is there in plain, is decoding needed.

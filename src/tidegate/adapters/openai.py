@@ -19,6 +19,7 @@ class OpenAI:
     name = "openai"
     manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
     metrics_path = None
+    sleep_api = None
     sleep_check_path = None
     probe = staticmethod(openai_api.chat_probe)
     readiness = staticmethod(openai_api.token_readiness)

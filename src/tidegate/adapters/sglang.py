@@ -37,6 +37,7 @@ class SGLang:
         continues_completions=True,
     )
     metrics_path = "/metrics"
+    sleep_api = None
     sleep_check_path = None
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)

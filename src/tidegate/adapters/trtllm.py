@@ -35,6 +35,7 @@ class TrtLlm:
     name = "trtllm"
     manners = Manners()
     metrics_path = "/prometheus/metrics"
+    sleep_api = None
     sleep_check_path = None
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
+from tidegate.adapters.base import Call, EngineMetrics, EngineSpec, Manners, SleepApi
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -48,6 +50,28 @@ _NAMES = (
 )
 
 
+# Level 1 keeps the weights in host memory and needs no more than a wake-up. Level 2 drops them: they are read again
+# between waking their memory and that of the KV cache, or both would be needed at once. Blocks that were cached before
+# are gone, which the prefix cache must be told (vLLM docs, features/sleep_mode; blog 2025-10-26).
+_SLEEP_API = SleepApi(
+    sleep={level: (Call("POST", f"/sleep?level={level}"),) for level in (1, 2)},
+    wake={
+        1: (Call("POST", "/wake_up"),),
+        2: (
+            Call("POST", "/wake_up?tags=weights"),
+            Call("POST", "/collective_rpc", b'{"method": "reload_weights"}'),
+            Call("POST", "/wake_up?tags=kv_cache"),
+            Call("POST", "/reset_prefix_cache"),
+        ),
+    },
+    check=Call("GET", "/is_sleeping"),
+)
+
+
+class _Asleep(msgspec.Struct):
+    is_sleeping: bool
+
+
 class Vllm:
     """The vLLM server."""
 
@@ -63,7 +87,14 @@ class Vllm:
     sleep_check_path = None
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
-    is_sleeping = staticmethod(openai_api.never_sleeps)
+    sleep_api: SleepApi | None = _SLEEP_API
+
+    def is_sleeping(self, body: bytes) -> bool:
+        """``{"is_sleeping": true}``."""
+        try:
+            return msgspec.json.decode(body, type=_Asleep).is_sleeping
+        except msgspec.DecodeError:
+            return False
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:
         """``vllm serve``; the operator's own arguments come last and win."""
@@ -73,6 +104,8 @@ class Vllm:
         argv += ["--host", address.host, "--port", str(address.port)]
         argv += ["--max-num-seqs", str(spec.slots)]
         argv += ["--shutdown-timeout", str(SHUTDOWN_TIMEOUT_S), "--enable-prompt-tokens-details"]
+        if spec.sleeps:
+            argv.append("--enable-sleep-mode")
         if spec.context_tokens is not None:
             argv += ["--max-model-len", str(spec.context_tokens)]
         if len(gpus) > 1:
@@ -86,6 +119,10 @@ class Vllm:
         """No reports home; and process titles must not overwrite the environment in ``/proc``, where
         the backend reads which replica a process belongs to."""
         quiet = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "SPT_NOENV": "1"}
+        if spec.sleeps:
+            # The control API is there in this mode only. Engines listen on loopback, and the gateway passes none of
+            # its paths on.
+            quiet["VLLM_SERVER_DEV_MODE"] = "1"
         return quiet | dict(spec.env or {})
 
     def batch_size(self, argv: Sequence[str]) -> int | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.types import ReplicaId
 
@@ -34,6 +34,13 @@ class Fleet(Protocol):
 
         One that is ready and gives no answer any more is reported as UNRESPONSIVE, again and again while
         that lasts; it goes on until it is stopped."""
+
+    def sleep(self, order: Sleep) -> None:
+        """Have a ready replica's engine give its GPUs back and keep its process. SLEPT follows once the engine itself
+        says that it sleeps, or UNRESPONSIVE with the reason."""
+
+    def wake(self, order: Wake) -> None:
+        """Have a sleeping engine come back. WOKEN follows after its first token, or UNRESPONSIVE with the reason."""
 
     def stop(self, order: Stop) -> None:
         """End a replica's whole process group. EXITED follows once it is empty. Idempotent."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
 
-from tidegate.adapters.base import Adapter, EngineMetrics, EngineSpec, Readiness
+from tidegate.adapters.base import Adapter, Call, EngineMetrics, EngineSpec, Readiness
 from tidegate.core.types import Address
 
 _FIRST_TIMEOUT_S = 1.0
@@ -98,6 +98,27 @@ class EngineClient:
             timeout_s = min(_LONGEST_TIMEOUT_S, max(timeout_s, grown_s))
             await asyncio.sleep(pause_s)
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
+
+    async def control(self, address: Address, calls: Sequence[Call], timeout_s: float) -> str | None:
+        """Make these requests to the engine's control API one after the other. None when all were answered with 2xx,
+        else in our words what was not."""
+        for call in calls:
+            sent = await self._send(call.method, _url(address, call.path), call.body or None, timeout_s)
+            if isinstance(sent, Answer):
+                return f"{call.path}: {sent.detail}"
+            if not 200 <= sent[0] < 300:
+                return f"{call.path}: HTTP {sent[0]}"
+        return None
+
+    async def is_asleep(self, address: Address, adapter: Adapter, timeout_s: float) -> bool | None:
+        """What the engine itself says; None when it does not say."""
+        api = adapter.sleep_api
+        if api is None:
+            return None
+        sent = await self._send(api.check.method, _url(address, api.check.path), None, timeout_s)
+        if isinstance(sent, Answer) or sent[0] != 200:
+            return None
+        return adapter.is_sleeping(sent[1])
 
     async def scrape(self, address: Address, adapter: Adapter, timeout_s: float) -> EngineMetrics | None:
         """Read the engine's metrics. None when it has none, sleeps, or cannot be read: never zeros."""

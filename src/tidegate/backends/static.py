@@ -15,7 +15,7 @@ from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
 from tidegate.backends.watching import Patience, until_silent
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, ModelId, ReplicaId
@@ -80,6 +80,21 @@ class StaticFleet:
         self._stops[order.replica_id] = asyncio.Event()
         work = self._live(client, order.replica_id, order.model)
         self._tasks[order.replica_id] = asyncio.create_task(work, name=f"replica {order.replica_id}")
+
+    def sleep(self, order: Sleep) -> None:
+        """Engines that someone else runs are not put to sleep; see ``Fleet.sleep``."""
+        self._cannot(order.replica_id)
+
+    def wake(self, order: Wake) -> None:
+        """Nor woken."""
+        self._cannot(order.replica_id)
+
+    def _cannot(self, replica_id: ReplicaId) -> None:
+        seen = ReplicaSeen(
+            replica_id, Seen.UNRESPONSIVE, detail="an engine that someone else runs does not sleep"
+        )
+        # Like every answer to an order: the one who gave it is not done with it yet.
+        asyncio.get_running_loop().call_soon(self._say, seen)
 
     def stop(self, order: Stop) -> None:
         """Let go of the address; see ``Fleet.stop``. An unknown or ended one is left alone."""

@@ -21,6 +21,7 @@ from typing import Any
 
 import click
 
+from tidegate.adapters import lora
 from tidegate.adapters.base import Manners
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.base import FleetInUse
@@ -197,7 +198,11 @@ class Service:
 
     def _rewrite(self, route: Route, body: bytes) -> bytes:
         """The body as this replica's engine must get it, by what it was started with."""
-        return ADAPTERS[route.engine].rewrite(body, self._fleets.spec_of(route.model, route.replica_id))
+        spec = self._fleets.spec_of(route.model, route.replica_id)
+        if spec is not None and spec.model_name != route.model:
+            # Lent by another model of its group: the engine knows the weights by that one's name.
+            body = lora.renamed(body, route.model, spec.model_name)
+        return ADAPTERS[route.engine].rewrite(body, spec)
 
     def _resumes(self, model: ModelId) -> bool:
         """Whether its streams, or those of any of its versions, are taken up when they break off."""

@@ -26,6 +26,7 @@ from tidegate.core.settings import (
     DispatchConfig,
     FleetLimits,
     FleetModel,
+    Pool,
     Promise,
     QueueLimits,
     Restarts,
@@ -96,6 +97,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         start_deadline_s=model.start_deadline_s,
         drain_deadline_s=model.drain_deadline_s,
         expected_start_s=model.expected_start_s,
+        pool=Pool(**_values(model.pool)),
         command_hash="" if spec is None else command_hash(spec, model.engine, model.gpus, model.memory_bytes),
     )
     parsed = (address(written) for written in model.static or ())
@@ -162,4 +164,5 @@ def _spec(name: str, model: ModelKeys, base: Path) -> EngineSpec:
         lora=MappingProxyType(lora) if lora else None,
         command=None if model.command is None else tuple(model.command),
         env=MappingProxyType(dict(model.env)) if model.env else None,
+        sleeps=model.pool.max_sleeping > 0,
     )

@@ -9,6 +9,7 @@ import yaml
 
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
 from tidegate.config.model_keys import ModelKeys, PromiseKeys, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import FloorKeys, written_law
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
@@ -83,6 +84,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "slow_start": _written(SlowStart, dispatch),
         "hedging": _written(Hedging, dispatch),
         "scaling": _scaling(fleet.scaling),
+        "pool": _written(PoolKeys, asdict(fleet.pool)),
         "restarts": _written(RestartKeys, asdict(fleet.restarts)),
     }
     return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections

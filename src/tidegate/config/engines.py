@@ -22,6 +22,12 @@ def adapter_of(engine: str) -> Adapter | None:
     return ADAPTERS.get(engine)
 
 
+def sleeps(engine: str) -> bool:
+    """The engine can be put to sleep."""
+    adapter = adapter_of(engine)
+    return adapter is not None and adapter.sleep_api is not None
+
+
 def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
     """The arguments a replica would be started with, at some address and on some devices."""
     adapter = adapter_of(engine)

@@ -14,6 +14,7 @@ from pydantic import Field
 from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
+from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
 from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
@@ -249,6 +250,7 @@ class ModelKeys(Strict):
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()
     scaling: ScalingKeys = ScalingKeys()
+    pool: PoolKeys = PoolKeys()
     restarts: RestartKeys = RestartKeys()
     start_deadline_s: Annotated[float, kinds.duration("1s", "1d")] = Field(
         default=_MODEL.start_deadline_s,

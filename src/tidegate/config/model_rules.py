@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from tidegate.config import units, weights
-from tidegate.config.engines import EMULATED, OPENAI
+from tidegate.config.engines import EMULATED, OPENAI, sleeps
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
@@ -47,6 +47,7 @@ def model_findings(name: str, model: ModelKeys, fleet: Fleet, base: Path) -> Ite
     yield from _thresholds(path, model)
     yield from scaling_findings(path, model)
     yield from _times(path, model)
+    yield from _pool(path, model)
     yield from _caps(path, model, fleet)
 
 
@@ -174,6 +175,51 @@ def _times(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
         key, other = (*path, "expected_start"), (*path, "start_deadline")
         message = f"it must be at most start_deadline, which is {units.format_duration(deadline)}"
         yield Finding(key, units.format_duration(expected), message, (key, other))
+
+
+def _pool(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    pool = model.pool
+    least, most = (*path, "pool", "min_warm"), (*path, "pool", "max_warm")
+    if pool.min_warm > pool.max_warm:
+        message = f"it must be at most max_warm, which is {pool.max_warm}"
+        yield Finding(least, str(pool.min_warm), message, (least, most))
+    if pool.max_sleeping and not sleeps(model.engine):
+        key, engine = (*path, "pool", "max_sleeping"), (*path, "engine")
+        message = f"it must be 0 with engine {model.engine}, which cannot sleep"
+        yield Finding(key, str(pool.max_sleeping), message, (key, engine))
+    if model.static is not None and (pool.max_warm or pool.max_sleeping):
+        where = (*path, "pool")
+        message = "cannot stand together with static, an engine that someone else runs; leave one out"
+        yield Finding(where, None, message, (where, (*path, "static")))
+
+
+_SAME_IN_A_GROUP = (
+    "engine",
+    "weights",
+    "slots",
+    "context_tokens",
+    "extra_args",
+    "env",
+    "command",
+    "lora",
+    "gpus",
+)
+
+
+def group_findings(models: Mapping[str, ModelKeys]) -> Iterator[Finding]:
+    """Models that share a pool but are not started alike."""
+    first: dict[str, str] = {}
+    for name, model in models.items():
+        group = model.pool.group
+        if not group:
+            continue
+        other = first.setdefault(group, name)
+        for attribute in _SAME_IN_A_GROUP:
+            if getattr(model, attribute) != getattr(models[other], attribute):
+                key = ModelKeys.model_fields[attribute].alias or attribute
+                where = ("models", name, "pool", "group")
+                message = f"{key} must be the same as that of {other}, with which it shares its replicas"
+                yield Finding(where, group, message, (where, ("models", name, key), ("models", other, key)))
 
 
 def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from tidegate.config.document import Document
 from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
-from tidegate.config.model_rules import address, model_findings
+from tidegate.config.model_rules import address, group_findings, model_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
 from tidegate.core.types import Address
@@ -58,6 +58,7 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
         yield Finding(("models",), None, "is missing or empty; a policy needs at least one model")
     for name, model in policy.models.items():
         yield from model_findings(name, model, policy.fleet, base)
+    yield from group_findings(policy.models)
 
 
 def _listening(policy: Policy) -> Iterator[Finding]:

@@ -126,6 +126,42 @@ class Stop:
 
 
 @value
+class Promote:
+    """A warm replica gets traffic from the next table on. Its backend has nothing to do."""
+
+    replica_id: ReplicaId
+    model: ModelId
+    """For which one: another than it was launched for where models share a pool."""
+    because: str
+
+
+@value
+class Demote:
+    """A serving replica gets nothing new from the next table on and stays loaded; what it has goes on."""
+
+    replica_id: ReplicaId
+    because: str
+
+
+@value
+class Sleep:
+    """Give a warm replica's GPUs back and keep its process. No request is left there."""
+
+    replica_id: ReplicaId
+    level: int
+    """1 keeps the weights in host memory; 2 drops them, to be read again (vLLM's levels)."""
+    because: str
+
+
+@value
+class Wake:
+    """Bring a sleeping replica back to warm."""
+
+    replica_id: ReplicaId
+    because: str
+
+
+@value
 class PublishRoutes:
     """Give every gateway this table."""
 

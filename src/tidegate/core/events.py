@@ -203,11 +203,12 @@ class ReplicaSeen:
 
 @value
 class ReplicaAdopted:
-    """A replica that a former controller started was found alive and answering."""
+    """A replica that a former controller started was found alive: answering, or asleep."""
 
     replica_id: ReplicaId
     model: ModelId
     address: Address
+    is_asleep: bool = False
 
 
 @value

@@ -3,7 +3,8 @@
 A replica is *requested*, gets its machine (*procuring*), its files (*pulling*), its weights
 (*loading*), and compiles or warms itself (*starting*). Then it is *warm* (loaded, no traffic) or
 *serving*. One that is no longer wanted is *draining* until its last request has ended and its
-processes are gone, or *sleeping* while its weights stay in host memory. *stopped* and *failed* end.
+processes are gone, or *sleeping* while its weights stay in host memory, until it is *waking* and warm again.
+*stopped* and *failed* end.
 One whose process lives but gives no answer is *unresponsive*: that is seen, and is its end.
 
 Not every backend sees every stage: a local process goes from *requested* straight to *starting*,
@@ -28,6 +29,7 @@ class State(Enum):
     SERVING = "serving"
     DRAINING = "draining"
     SLEEPING = "sleeping"
+    WAKING = "waking"
     STOPPED = "stopped"
     FAILED = "failed"
 
@@ -46,6 +48,7 @@ class Seen(Enum):
     PROMOTED = "promoted"
     DEMOTED = "demoted"
     SLEPT = "slept"
+    WAKING = "waking"
     WOKEN = "woken"
     UNWANTED = "unwanted"
     WANTED_AGAIN = "wanted again"
@@ -97,9 +100,17 @@ TRANSITIONS: dict[State, dict[Seen, State]] = {stage: _on_the_way_up(stage) for 
         Seen.UNRESPONSIVE: State.FAILED,
     },
     State.SLEEPING: {
+        Seen.WAKING: State.WAKING,
+        Seen.UNWANTED: State.DRAINING,
+        Seen.EXITED: State.FAILED,
+        Seen.UNRESPONSIVE: State.FAILED,
+    },
+    State.WAKING: {
         Seen.WOKEN: State.WARM,
         Seen.UNWANTED: State.DRAINING,
         Seen.EXITED: State.FAILED,
+        Seen.GAVE_UP: State.FAILED,
+        Seen.UNRESPONSIVE: State.FAILED,
     },
     State.DRAINING: {
         Seen.WANTED_AGAIN: State.SERVING,
@@ -113,8 +124,8 @@ TRANSITIONS: dict[State, dict[Seen, State]] = {stage: _on_the_way_up(stage) for 
 ENDED = frozenset(state for state, moves in TRANSITIONS.items() if not moves)
 """States without a way out: the processes are gone, or their end is ordered."""
 
-COMING_UP = frozenset(_STAGES)
-"""Launched or about to be, and not ready yet."""
+COMING_UP = frozenset(_STAGES) | {State.WAKING}
+"""Launched or about to be, or woken, and not ready yet."""
 
 LIVE = COMING_UP | {State.WARM, State.SERVING}
 """Serving or on the way to it."""

@@ -263,6 +263,45 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """Replicas of one model that are held near to serving, beside those that serve."""
+
+    min_warm: int = 0
+    """Loaded and without traffic, always."""
+    max_warm: int = 0
+    """No more than this. 0: what is not needed is not kept."""
+    warm_ttl_s: float = 3_600.0
+    """One that has been warm for so long is ended, unless it is one of the least or is asked for by the mix."""
+    max_sleeping: int = 0
+    """Their processes stay, their GPUs are free. Only engines that can sleep."""
+    sleeping_ttl_s: float = 86_400.0
+    sleep_after_s: float = 60.0
+    """A warm one that neither ``min_warm`` nor the mix asks for is put to sleep after this."""
+    sleep_level: int = 1
+    """1: weights in host memory; 2: weights dropped, and read again from the disk."""
+    warm_price_per_h: float | None = None
+    """None: as much as one that serves, since it holds its GPUs."""
+    sleeping_price_per_h: float = 0.0
+    """Of the host memory it takes; nothing where that would be unused."""
+    expected_wake_s: float | None = None
+    """From asleep to serving, before one has been measured."""
+    slack_s: float = 2.0
+    """How long the first requests of a rise may wait for a replica: the promise less its own time."""
+    risk: float = 0.05
+    """How often demand may rise faster than what is held ready allows."""
+    group: str = ""
+    """Models with the same name here have the same weights and share their warm replicas."""
+
+    @property
+    def is_used(self) -> bool:
+        """Anything is held at all."""
+        return self.max_warm > 0 or self.max_sleeping > 0
+
+
+NO_POOL = Pool()
+
+
+@dataclass(frozen=True, slots=True)
 class FleetModel:
     """What the FleetController needs to know about one model."""
 
@@ -283,6 +322,7 @@ class FleetModel:
     """Cold start to expect before one has been measured."""
     command_hash: str = ""
     """The same for two replicas that are started alike. Those started otherwise are replaced."""
+    pool: Pool = NO_POOL
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from tidegate.core.tiers import Tier
 from tidegate.emulator import specs
 from tidegate.emulator.faults import Fault
 from tidegate.engine.catalogue import PROFILES, Profile, profile
-from tidegate.engine.coldstart import ANY_BUILD, ColdStart, Stage, StageKind, Tier
+from tidegate.engine.coldstart import ANY_BUILD, ColdStart, Stage, StageKind
 from tidegate.engine.sequence import Limits
 
 DEFAULT_PROFILE = "llama-3.1-8b-h100x1"

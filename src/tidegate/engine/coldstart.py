@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Dice
 
 
@@ -49,16 +50,6 @@ _SEEN = {
     StageKind.IMAGE: Seen.PULLING,
     StageKind.WEIGHTS: Seen.LOADING,
 }
-
-
-class Tier(Enum):
-    """How far a replica is from serving, nearest first."""
-
-    SERVING = "serving"
-    WARM = "warm"
-    SLEEPING = "sleeping"
-    CACHED = "cached"
-    COLD = "cold"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.backends.base import Fleet, FleetEvent
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake
 from tidegate.core.events import DemandReported, ReplicaSeen
 from tidegate.core.fleet import FleetController, FleetView
 from tidegate.core.lifecycle import Seen
@@ -55,6 +55,10 @@ class ControlOwner:
             journal,
             {
                 Launch: self._launch,
+                Promote: self._routed,
+                Demote: self._routed,
+                Sleep: self._sleep,
+                Wake: self._wake,
                 Stop: self._stop,
                 PublishRoutes: lambda effect: publish(effect.table),
                 Decision: self._decided,
@@ -96,6 +100,20 @@ class ControlOwner:
     def _launch(self, order: Launch) -> None:
         log.debug("launch %s: %s", order.replica_id, order.because)
         self._fleets[order.model].launch(order)
+
+    def _routed(self, order: Promote | Demote) -> None:
+        """The next table says it all."""
+        log.info("%s %s: %s", type(order).__name__.lower(), order.replica_id, order.because)
+
+    def _sleep(self, order: Sleep) -> None:
+        log.debug("sleep %s at level %d: %s", order.replica_id, order.level, order.because)
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.sleep(order)
+
+    def _wake(self, order: Wake) -> None:
+        log.debug("wake %s: %s", order.replica_id, order.because)
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.wake(order)
 
     def _stop(self, order: Stop) -> None:
         log.debug("stop %s: %s", order.replica_id, order.because)

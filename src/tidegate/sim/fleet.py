@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
-from tidegate.core.fleet.replicas import slug
+from tidegate.core.fleet.replicas import size_in, slug
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
 from tidegate.engine.batch import Engine
@@ -26,6 +26,8 @@ from tidegate.sim.provision import Phase, Provision, Share
 from tidegate.sim.scenario import ModelSetup, Scenario
 
 ANYWHERE = Address("sim", 1)
+_PHASES = {State.DRAINING: Phase.DRAINING, State.WARM: Phase.WARM}
+_STATES = {Phase.WARM: State.WARM, Phase.SLEEPING: State.SLEEPING}
 
 
 @dataclass(slots=True)
@@ -38,6 +40,17 @@ class Start:
     node: Node | None = None
     alarm: Alarm | None = None
     stages: list[Stage] = field(default_factory=list)
+    wakes: bool = False
+    """From sleep."""
+
+
+@dataclass(slots=True)
+class Sleeper:
+    """A replica whose engine sleeps, or is about to."""
+
+    model: ModelId
+    node: Node
+    has_gpus: bool = True
 
 
 class SimFleet:
@@ -56,11 +69,13 @@ class SimFleet:
         self._inventory = Inventory(scenario.machines)
         self._starts: dict[ReplicaId, Start] = {}
         self._homes: dict[ReplicaId, tuple[ModelId, Node]] = {}
+        self._sleepers: dict[ReplicaId, Sleeper] = {}
         self._is_listening = True
         self.engines: dict[ReplicaId, SimEngine] = {}
         self.provision = Provision()
         self.pace = Pace()
         self.launches = 0
+        self.wakes = 0
         self.cold_starts_s: list[float] = []
         """From launch to ready, of each replica that got there."""
 
@@ -86,6 +101,30 @@ class SimFleet:
         start.got = partial(self._placed, order.replica_id, start)
         self._inventory.take(self._setups[order.model].fleet.gpus, order.model, start.got)
 
+    def sleep(self, order: Sleep) -> None:
+        """Let an engine sleep. Whoever was still connected is cut off: it is an error to order that."""
+        engine = self.engines.pop(order.replica_id, None)
+        if engine is None:
+            return
+        for sequence, tokens in engine.kill():
+            self._outlet.cut(sequence, order.replica_id, tokens)
+        model, node = self._homes.pop(order.replica_id)
+        sleeper = self._sleepers[order.replica_id] = Sleeper(model, node)
+        asleep_s = self._kernel.now_s + self._setups[model].cold_start.sleep_s
+        self._kernel.at(asleep_s, partial(self._asleep, order.replica_id, sleeper))
+
+    def wake(self, order: Wake) -> None:
+        """Wake an engine up, where it sleeps: its GPUs must be free there."""
+        sleeper = self._sleepers.pop(order.replica_id, None)
+        if sleeper is None:
+            return
+        self.wakes += 1
+        start = self._starts[order.replica_id] = Start(sleeper.model, self._kernel.now_s, wakes=True)
+        self._move(order.replica_id, sleeper.model, Phase.WAITING)
+        start.got = partial(self._placed, order.replica_id, start)
+        gpus = self._setups[sleeper.model].fleet.gpus
+        self._inventory.take_at(sleeper.node, gpus, sleeper.model, start.got)
+
     def stop(self, order: Stop) -> None:
         """End a replica, whatever it is doing. One that is not there has ended already."""
         self.end(order.replica_id, "stopped")
@@ -94,6 +133,7 @@ class SimFleet:
         """Its process is gone; whoever was connected is cut off."""
         start = self._starts.pop(replica_id, None)
         engine = self.engines.pop(replica_id, None)
+        sleeper = self._sleepers.pop(replica_id, None)
         if start is not None:
             model = start.model
             if start.alarm is not None:
@@ -102,6 +142,10 @@ class SimFleet:
                 self._inventory.withdraw(start.got)
         elif engine is not None:
             model = engine.model
+        elif sleeper is not None:
+            model = sleeper.model
+            if sleeper.has_gpus:
+                self._homes[replica_id] = (model, sleeper.node)
         else:
             return
         self._move(replica_id, model, None)
@@ -117,9 +161,19 @@ class SimFleet:
         for route in table.routes:
             if route.replica_id not in self.engines:
                 continue
-            phase = Phase.DRAINING if route.state is State.DRAINING else Phase.SERVING
+            phase = _PHASES.get(route.state, Phase.SERVING)
             if self.provision.phase(route.replica_id) is not phase:
                 self._move(route.replica_id, route.model, phase)
+
+    # ---- sleep ----
+
+    def _asleep(self, replica_id: ReplicaId, sleeper: Sleeper) -> None:
+        if self._sleepers.get(replica_id) is not sleeper:
+            return
+        sleeper.has_gpus = False
+        self._move(replica_id, sleeper.model, Phase.SLEEPING)
+        self._inventory.give_back(sleeper.node, self._setups[sleeper.model].fleet.gpus)
+        self._tell(ReplicaSeen(replica_id, Seen.SLEPT))
 
     # ---- a start ----
 
@@ -134,7 +188,10 @@ class SimFleet:
     def _placed(self, replica_id: ReplicaId, start: Start, node: Node) -> None:
         setup = self._setups[start.model]
         start.node = node
-        start.stages = list(setup.cold_start.stages(node.tier_for(start.model), node.compiled))
+        if start.wakes:
+            start.stages = list(setup.cold_start.waking(setup.fleet.pool.sleep_level))
+        else:
+            start.stages = list(setup.cold_start.stages(node.tier_for(start.model), node.compiled))
         start.stages.reverse()
         self._homes[replica_id] = (start.model, node)
         # The GPUs are there; the bill begins unless the machine itself has still to come.
@@ -152,7 +209,8 @@ class SimFleet:
         if stage.kind is not StageKind.PROCUREMENT and self.provision.phase(replica_id) is Phase.WAITING:
             self._move(replica_id, start.model, Phase.STARTING)
         start.alarm.set(self._kernel.now_s + stage.draw_s(self._dice))
-        self._tell(ReplicaSeen(replica_id, stage.kind.seen, detail=stage.kind.value))
+        if not start.wakes:
+            self._tell(ReplicaSeen(replica_id, stage.kind.seen, detail=stage.kind.value))
 
     def _ready(self, replica_id: ReplicaId, start: Start) -> None:
         if self._meets(FaultKind.NEVER_READY, start.launched_s):
@@ -163,8 +221,11 @@ class SimFleet:
         assert start.node is not None
         del self._starts[replica_id]
         self._install(replica_id, start.model, start.node)
-        self.cold_starts_s.append(self._kernel.now_s - start.launched_s)
         self._open(replica_id, start.model)
+        if start.wakes:
+            self._tell(ReplicaSeen(replica_id, Seen.WOKEN))
+            return
+        self.cold_starts_s.append(self._kernel.now_s - start.launched_s)
         self._tell(ReplicaSeen(replica_id, Seen.READY, ANYWHERE))
 
     def _open(self, replica_id: ReplicaId, model: ModelId) -> None:
@@ -177,5 +238,7 @@ class SimFleet:
         return any(fault.kind is kind and fault.is_on(at_s) for fault in self._faults)
 
     def _move(self, replica_id: ReplicaId, model: ModelId, phase: Phase | None) -> None:
-        spec = self._setups[model].fleet
-        self.provision.move(replica_id, phase, self._kernel.now_s, Share(spec.gpus, spec.price_per_h))
+        size = size_in(
+            self._setups[model].fleet, _STATES.get(phase, State.SERVING) if phase else State.SERVING
+        )
+        self.provision.move(replica_id, phase, self._kernel.now_s, Share(size.gpus, size.price_per_h))

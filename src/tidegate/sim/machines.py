@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
-from tidegate.engine.coldstart import Build, Tier
+from tidegate.engine.coldstart import Build
 from tidegate.sim.scenario import Machines
 
 
@@ -26,13 +27,25 @@ class Node:
         return Tier.CACHED if model in self.has else Tier.COLD
 
 
+@dataclass(slots=True)
+class Waiter:
+    """Somebody who needs GPUs."""
+
+    gpus: int
+    model: ModelId
+    got: Callable[[Node], None]
+    node: Node | None = None
+    """On this node alone: a sleeper's process lives there."""
+
+
 class Inventory:
-    """All nodes. Who finds no room waits in line and is served first come, first served."""
+    """All nodes. Who finds no room waits in line and is served first come, first served; whoever is bound to a node
+    that is full is passed over."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
         self._nodes: list[Node] = []
-        self._line: deque[tuple[int, ModelId, Callable[[Node], None]]] = deque()
+        self._line: deque[Waiter] = deque()
         for _ in range(machines.nodes or 0):
             self._add()
 
@@ -41,12 +54,17 @@ class Inventory:
 
     def take(self, gpus: int, model: ModelId, got: Callable[[Node], None]) -> None:
         """Call ``got`` with a node on which so many GPUs have been taken: now, or when some are free."""
-        self._line.append((gpus, model, got))
+        self._line.append(Waiter(gpus, model, got))
+        self._serve()
+
+    def take_at(self, node: Node, gpus: int, model: ModelId, got: Callable[[Node], None]) -> None:
+        """Call ``got`` when so many GPUs of this node have been taken: now, or when they are free."""
+        self._line.append(Waiter(gpus, model, got, node))
         self._serve()
 
     def withdraw(self, got: Callable[[Node], None]) -> None:
         """Whoever waits with this does not want one any more."""
-        self._line = deque(waits for waits in self._line if waits[2] != got)
+        self._line = deque(waiter for waiter in self._line if waiter.got != got)
 
     def give_back(self, node: Node, gpus: int) -> None:
         """These GPUs are free again."""
@@ -54,14 +72,21 @@ class Inventory:
         self._serve()
 
     def _serve(self) -> None:
-        while self._line:
-            gpus, model, got = self._line[0]
-            node = self._node_for(gpus, model)
-            if node is None:
-                return
-            self._line.popleft()
-            node.free_gpus -= gpus
-            got(node)
+        while (found := self._next()) is not None:
+            waiter, node = found
+            self._line.remove(waiter)
+            node.free_gpus -= waiter.gpus
+            waiter.got(node)
+
+    def _next(self) -> tuple[Waiter, Node] | None:
+        for waiter in self._line:
+            if waiter.node is not None:
+                if waiter.node.free_gpus >= waiter.gpus:
+                    return waiter, waiter.node
+                continue
+            node = self._node_for(waiter.gpus, waiter.model)
+            return None if node is None else (waiter, node)
+        return None
 
     def _node_for(self, gpus: int, model: ModelId) -> Node | None:
         """The fullest node with room, one that has the files before one that has not."""

@@ -14,7 +14,7 @@ from tidegate.sim import svg
 from tidegate.sim.chart import Chart
 from tidegate.sim.summary import Spread, Summary
 
-PHASES = ("serving", "starting", "draining", "waiting")
+PHASES = ("serving", "warm", "starting", "draining", "sleeping", "waiting")
 DECISIONS_SHOWN = 200
 TTFT_LOW_S = 0.01
 

@@ -13,7 +13,14 @@ from matplotlib.ticker import FuncFormatter
 from tidegate.sim.chart import Chart
 
 INK, SOFT, GRID, PAPER = "#1d1f21", "#5c6166", "#e3e4e0", "#fcfcfa"
-COLORS = {"serving": "#2f7fb5", "starting": "#e2b23c", "draining": "#9a6fb0", "waiting": "#b8bcc0"}
+COLORS = {
+    "serving": "#2f7fb5",
+    "starting": "#e2b23c",
+    "draining": "#9a6fb0",
+    "warm": "#e58a5b",
+    "sleeping": "#7fae8a",
+    "waiting": "#b8bcc0",
+}
 KEPT, LATE, QUEUED, RUNNING, BAND, MEDIAN, SLO = (
     "#2f7fb5",
     "#d9822b",

@@ -17,15 +17,20 @@ class Phase(Enum):
     STARTING = "starting"
     SERVING = "serving"
     DRAINING = "draining"
+    WARM = "warm"
+    SLEEPING = "sleeping"
 
 
 ORDER = tuple(Phase)
-BILLED = (Phase.STARTING, Phase.SERVING, Phase.DRAINING)
+PROVISIONED = (Phase.STARTING, Phase.SERVING, Phase.DRAINING, Phase.WARM)
+"""Those that hold their GPUs."""
+BILLED = (*PROVISIONED, Phase.SLEEPING)
+"""At the price of their share in that phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one replica of a model costs."""
+    """What one replica of a model takes and costs in a phase."""
 
     gpus: int
     price_per_h: float

@@ -14,7 +14,7 @@ from math import inf, isfinite
 from tidegate.core.effects import Decision
 from tidegate.core.outcomes import Outcome
 from tidegate.core.windows import percentile
-from tidegate.sim.provision import BILLED, ORDER
+from tidegate.sim.provision import ORDER, PROVISIONED, Phase
 from tidegate.sim.run import Run
 from tidegate.sim.scenario import Slo
 from tidegate.sim.tally import COMPLETED
@@ -128,10 +128,10 @@ def summarize(run: Run) -> Summary:
         tpot_attainment=_share(sum(t <= run.scenario.slo.tpot_s for t in tpot_s), requests),
         attainment=_share(sum(kept), requests),
         goodput_per_s=sum(kept) / span_s,
-        mean_provisioned=sum(seconds.values()) / span_s,
-        mean_serving=seconds[ORDER[2]] / span_s,
+        mean_provisioned=(sum(seconds.values()) - seconds[Phase.SLEEPING]) / span_s,
+        mean_serving=seconds[Phase.SERVING] / span_s,
         max_provisioned=provision.most,
-        replica_hours=sum(seconds[phase] for phase in BILLED) / HOUR_S,
+        replica_hours=sum(seconds[phase] for phase in PROVISIONED) / HOUR_S,
         hours_by_phase={phase.value: seconds[phase] / HOUR_S for phase in ORDER},
         gpu_hours=provision.gpu_seconds / HOUR_S,
         cost=provision.money,

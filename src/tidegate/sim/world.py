@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake
 from tidegate.core.events import DemandReported, FleetConfigured, ModelsConfigured, RouteTableChanged
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport
@@ -53,6 +53,10 @@ def simulate(
     return World(trace, scenario, seed, journal, progress).run()
 
 
+def _routed(order: object) -> None:
+    """The next table says it all."""
+
+
 class World:
     """Everything around the brains. Owns the clock."""
 
@@ -71,6 +75,8 @@ class World:
         self._series = Series()
         self._decisions: list[tuple[float, Decision]] = []
         self._is_quiet = False
+        self._version = 0
+        """Of the table published last."""
         self._reports = 0
         """Moments at which a report was due so far."""
         self._idle_at: int | None = None
@@ -88,6 +94,10 @@ class World:
             {
                 Launch: lambda order: self._fleet.launch(order),
                 Stop: lambda order: self._fleet.stop(order),
+                Sleep: lambda order: self._fleet.sleep(order),
+                Wake: lambda order: self._fleet.wake(order),
+                Promote: _routed,
+                Demote: _routed,
                 PublishRoutes: self._publish,
                 Decision: lambda decision: self._decisions.append((kernel.now_s, decision)),
             },
@@ -155,7 +165,10 @@ class World:
     def _publish(self, effect: PublishRoutes) -> None:
         self._fleet.publish(effect.table)
         self._gateway.handle(RouteTableChanged(effect.table))
-        if self._fleet.provision.count(Phase.DRAINING):
+        # What a table is the first to say, a report must have read: a drain or a pool waits for that.
+        is_new, self._version = effect.table.version != self._version, effect.table.version
+        provision = self._fleet.provision
+        if provision.count(Phase.DRAINING) or (is_new and provision.count(Phase.WARM)):
             self._end_quiet()
 
     # ---- the course of time ----

@@ -111,6 +111,22 @@ KINDS = {
         "models: {m: {engine: vllm, weights: a/b, queue: {max_requests: 0}}}",
         "line 1: models.m.queue.max_requests is 0; it must be a whole number from 1 to 10000000",
     ),
+    "more warm replicas than there may be": (
+        "models: {m: {engine: vllm, weights: a/b, pool: {min_warm: 3, max_warm: 2}}}",
+        "line 1: models.m.pool.min_warm is 3; it must be at most max_warm, which is 2",
+    ),
+    "sleepers of an engine that cannot sleep": (
+        "models: {m: {engine: sglang, weights: a/b, pool: {max_sleeping: 1}}}",
+        "line 1: models.m.pool.max_sleeping is 1; it must be 0 with engine sglang, which cannot sleep",
+    ),
+    "a pool of engines that someone else runs": (
+        "models: {m: {engine: vllm, static: ['http://h:1'], pool: {max_warm: 1}}}",
+        "line 1: models.m.pool cannot stand together with static, an engine that someone else runs; leave one out",
+    ),
+    "a pool shared by different weights": (
+        "models:\n  m: {engine: vllm, weights: a/b, pool: {max_warm: 1, group: g}}\n  n: {engine: vllm, weights: c/d, pool: {max_warm: 1, group: g}}",
+        "line 3: models.n.pool.group is g; weights must be the same as that of m, with which it shares its replicas",
+    ),
     "a duration without unit": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {window: 10}}}",
         f"line 1: models.m.scaling.window is 10; it must be {DURATION}; it has no unit: write 10s if you mean that",

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from tidegate.core.lifecycle import Seen
-from tidegate.engine.coldstart import Build, ColdStart, Stage, StageKind, Tier
+from tidegate.core.tiers import Tier
+from tidegate.engine.coldstart import Build, ColdStart, Stage, StageKind
 
 CASE = json.loads(Path(__file__).with_name("worked_cases.json").read_text())["cold_start"]
 HERE = Build("h100", "13.1", ("vllm 0.33",))

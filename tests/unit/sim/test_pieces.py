@@ -6,8 +6,8 @@ import pytest
 
 from tidegate.core.effects import Decision, Prediction, Record
 from tidegate.core.outcomes import Outcome
+from tidegate.core.tiers import Tier
 from tidegate.core.types import DEFAULT_FLOW, ModelId, ReplicaId, RequestId
-from tidegate.engine.coldstart import Tier
 from tidegate.sim.chart import nice_slot, step_means
 from tidegate.sim.faults import Fault, FaultKind
 from tidegate.sim.machines import Inventory
@@ -87,6 +87,8 @@ def test_only_replicas_with_a_machine_are_paid_for():
         Phase.STARTING: 300.0,
         Phase.SERVING: 1_500.0,
         Phase.DRAINING: 0.0,
+        Phase.WARM: 0.0,
+        Phase.SLEEPING: 0.0,
     }
     assert bill.gpu_seconds == 2 * 1_800.0
     assert bill.money == pytest.approx(1.5)

@@ -19,7 +19,7 @@ from tidegate.backends.local.ports import DEFAULT_RANGE, Ports
 from tidegate.backends.local.processes import Identity
 from tidegate.backends.local.replica import Replica, Site
 from tidegate.backends.local.state import StateFolder
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ReplicaId
@@ -103,9 +103,10 @@ class LocalFleet:
         self._site = site
         for heir in heirs:
             record = heir.record
-            self._own(Replica(site, record.replica_id, heir.model, record), heir.first)
+            self._own(Replica(site, record.replica_id, heir.model, record), heir.first, heir.asleep_at)
             # Before this returns: whoever does not know of it yet would order another one.
-            report(ReplicaAdopted(record.replica_id, record.model, record.address))
+            is_asleep = heir.asleep_at is not None
+            report(ReplicaAdopted(record.replica_id, record.model, record.address, is_asleep))
         self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
 
     def configure(self, models: Iterable[LocalModel]) -> None:
@@ -124,6 +125,20 @@ class LocalFleet:
             return
         log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
         self._own(Replica(site, order.replica_id, model))
+
+    def sleep(self, order: Sleep) -> None:
+        """Put a replica's engine to sleep; see ``Fleet.sleep``. An unknown one is left alone."""
+        replica = self._replicas.get(order.replica_id)
+        if replica is not None:
+            log.info("replica %s is put to sleep: %s", order.replica_id, order.because)
+            replica.sleep(order.level)
+
+    def wake(self, order: Wake) -> None:
+        """Wake a replica's engine; see ``Fleet.wake``. An unknown one is left alone."""
+        replica = self._replicas.get(order.replica_id)
+        if replica is not None:
+            log.info("replica %s is woken: %s", order.replica_id, order.because)
+            replica.wake()
 
     def stop(self, order: Stop) -> None:
         """End a replica's process group; see ``Fleet.stop``. An unknown or ended one is left alone."""
@@ -171,14 +186,16 @@ class LocalFleet:
         if self._site is not None:
             asyncio.get_running_loop().call_soon(self._site.report, seen)
 
-    def _own(self, replica: Replica, adopted: Identity | None = None) -> None:
+    def _own(self, replica: Replica, adopted: Identity | None = None, asleep_at: int | None = None) -> None:
         self._replicas[replica.replica_id] = replica
-        task = asyncio.create_task(self._run(replica, adopted), name=f"replica {replica.replica_id}")
+        task = asyncio.create_task(
+            self._run(replica, adopted, asleep_at), name=f"replica {replica.replica_id}"
+        )
         self._tasks[replica.replica_id] = task
 
-    async def _run(self, replica: Replica, adopted: Identity | None) -> None:
+    async def _run(self, replica: Replica, adopted: Identity | None, asleep_at: int | None) -> None:
         try:
-            await replica.run(adopted)
+            await replica.run(adopted, asleep_at=asleep_at)
         except Exception as error:
             # ``run`` reports its own failures; what comes out of it is a fault in cleaning up.
             log.exception("replica %s: cleaning up failed", replica.replica_id)

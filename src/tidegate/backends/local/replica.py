@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.adapters.base import Readiness
+from tidegate.backends import resting
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
 from tidegate.backends.local import processes
@@ -71,6 +72,10 @@ class Replica:
         self._last_answer: Answer | None = None
         self._is_silent = False
         self._is_closing = asyncio.Event()
+        self._orders: asyncio.Queue[int] = asyncio.Queue()
+        """Levels to sleep at; 0 is to wake up."""
+        self._asleep_at: int | None = None
+        """The level at which it sleeps; then its devices are not its own."""
 
     def __repr__(self) -> str:
         state = "ready" if self.is_ready else "not ready"
@@ -80,6 +85,14 @@ class Replica:
     def address(self) -> Address | None:
         """Where its engine listens, once it was started."""
         return None if self._record is None else self._record.address
+
+    def sleep(self, level: int) -> None:
+        """Have its engine put to sleep; SLEPT or UNRESPONSIVE is reported."""
+        self._orders.put_nowait(level)
+
+    def wake(self) -> None:
+        """Have its engine woken; WOKEN, GAVE_UP or UNRESPONSIVE is reported."""
+        self._orders.put_nowait(0)
 
     def stop(self) -> None:
         """Have it ended; ``run`` reports EXITED when that is done. Idempotent."""
@@ -95,13 +108,14 @@ class Replica:
         if self._group is not None:
             self._group.let_go()
 
-    async def run(self, adopted: Identity | None = None) -> None:
+    async def run(self, adopted: Identity | None = None, *, asleep_at: int | None = None) -> None:
         """Live until stopped or dead, then clean up and report EXITED. Only cancelling leaves it running.
 
         EXITED means that no process of it lives: what cannot be killed still has its port and devices, so
         it is not reported, and its record stays for the next start to find.
         """
         self._site.logs.hold(self.replica_id)
+        self._asleep_at = asleep_at
         try:
             detail = await (self._start() if adopted is None else self._go_on(adopted))
         except Exception as error:
@@ -203,13 +217,84 @@ class Replica:
         return await self._unless_over(probing, within_s=self.model.start_deadline_s)
 
     async def _serve(self) -> str:
-        self.is_ready = True
+        self.is_ready = self._asleep_at is None
         log.info("replica %s of %s serves on port %d", self.replica_id, self.model.model, self._started.port)
-        while (silence := await self._unless_over(self._silence(), within_s=None)) is not None:
-            self._is_silent = True
-            log.warning("replica %s is unresponsive: %s", self.replica_id, silence)
-            self._site.report(ReplicaSeen(self.replica_id, Seen.UNRESPONSIVE, detail=silence))
+        while (news := await self._unless_over(self._news(), within_s=None)) is not None:
+            if isinstance(news, str):
+                self._is_silent = True
+                self._complain(news)
+            elif news:
+                await self._go_to_sleep(news)
+            else:
+                await self._wake_up()
         return "stopped" if self._stop.is_set() else self._running.how_it_ended()
+
+    async def _news(self) -> str | int:
+        """What is to be done, or how silent it is."""
+        silence, order = asyncio.ensure_future(self._silence()), asyncio.ensure_future(self._orders.get())
+        try:
+            await asyncio.wait({silence, order}, return_when=asyncio.FIRST_COMPLETED)
+            return order.result() if order.done() else silence.result()
+        finally:
+            silence.cancel()
+            order.cancel()
+
+    async def _go_to_sleep(self, level: int) -> None:
+        if self._asleep_at is not None:
+            self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT))
+            return
+        self.is_ready = False
+        self._note_sleep(level)
+        adapter, client = self.model.adapter, self._site.client
+        trying = self._told(resting.fall_asleep(client, self._started.address, adapter, level))
+        problem = await self._unless_over(trying, within_s=None)
+        if problem is None:
+            return
+        if problem:
+            self._complain(problem)
+            return
+        self._asleep_at = level
+        self._site.devices.give_back(self._started.claim)
+        self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT))
+
+    async def _wake_up(self) -> None:
+        level = self._asleep_at
+        if level is None:
+            return
+        if not self._site.devices.claim(self._started.claim):
+            # It can wake on its own devices only: whoever has them now has to go first, or another one is started.
+            detail = "it cannot wake up: its devices are in use"
+            self._site.report(ReplicaSeen(self.replica_id, Seen.GAVE_UP, detail=detail))
+            return
+        self._asleep_at = None
+        adapter, client = self.model.adapter, self._site.client
+        trying = self._told(resting.wake_up(client, self._started.address, adapter, self.model.spec, level))
+        problem = await self._unless_over(trying, within_s=self.model.start_deadline_s)
+        if problem is None:
+            return
+        if problem:
+            self._complain(problem)
+            return
+        self.is_ready = True
+        self._note_sleep(None)
+        self._site.report(ReplicaSeen(self.replica_id, Seen.WOKEN, self._started.address))
+
+    def _note_sleep(self, level: int | None) -> None:
+        """Write it down, so that whoever takes over does not ask a sleeping engine for a token."""
+        self._record = msgspec.structs.replace(self._started, asleep_at=level)
+        try:
+            self._site.state.write(self._record)
+        except OSError as error:
+            log.warning("replica %s: its sleep could not be noted: %s", self.replica_id, error)
+
+    @staticmethod
+    async def _told(trying: Coroutine[Any, Any, str | None]) -> str:
+        """Empty when it went well: None is kept for what was cut short."""
+        return await trying or ""
+
+    def _complain(self, detail: str) -> None:
+        log.warning("replica %s is unresponsive: %s", self.replica_id, detail)
+        self._site.report(ReplicaSeen(self.replica_id, Seen.UNRESPONSIVE, detail=detail))
 
     async def _silence(self) -> str:
         span_s = self.model.silent_after_s
@@ -247,7 +332,8 @@ class Replica:
         if self._record is not None:
             self._site.state.remove(self.replica_id)
             self._site.ports.give_back(self._record.port)
-            self._site.devices.give_back(self._record.claim)
+            if self._asleep_at is None:
+                self._site.devices.give_back(self._record.claim)
         self._group = self._record = None
 
     def _note(self, answer: Answer) -> None:

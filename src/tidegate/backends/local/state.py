@@ -33,6 +33,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     started_ticks: int | None = None
     """When the kernel says that process began; the same pid with another start is somebody else."""
 
+    asleep_at: int | None = None
+    """The level of its sleep, written before it is told to and until it is awake again."""
+
     @property
     def address(self) -> Address:
         """Where its engine listens."""

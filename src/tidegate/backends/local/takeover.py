@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -34,6 +34,8 @@ class Heir:
     record: Record
     model: LocalModel
     first: Identity
+    asleep_at: int | None = None
+    """The level of its sleep; None when it is awake."""
 
 
 async def settle(site: Site, models: Mapping[ModelId, LocalModel]) -> list[Heir]:
@@ -56,7 +58,13 @@ async def _settle_one(
 ) -> Heir | None:
     first = _first_process(record, left)
     heir, because = _worth_a_probe(models, record, first)
-    if heir is not None:
+    if heir is not None and heir.record.asleep_at is not None:
+        # Never probed for a token: a request to a sleeping engine crashes it (vllm#15483).
+        if await site.client.is_asleep(heir.record.address, heir.model.adapter, _PROBE_S):
+            site.ports.claim(heir.record.port)
+            return replace(heir, asleep_at=heir.record.asleep_at)
+        because = "it was put to sleep, and does not say that it sleeps"
+    elif heir is not None:
         because = await _adopt(site, heir)
         if because is None:
             return heir

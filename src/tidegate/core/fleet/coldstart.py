@@ -1,4 +1,6 @@
-"""How long a start takes, learned from the last ones.
+"""How long it takes until a replica serves, learned from the last ones of its kind: for each model, tier and kind of
+node by itself. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold start. Of a kind of
+node that has not been seen the model's other kinds speak.
 
 One number is the median, since one slow pull is not the rule. For plans with a risk the starts are taken for
 log-normal: times of downloads and loads are skewed to the right, and two parameters can be had from a few samples.
@@ -10,6 +12,7 @@ from collections import deque
 from math import erf, exp, log, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
@@ -19,6 +22,11 @@ SPREAD_LEAST = 0.1
 """Of the logarithm: a tenth more or less. Few equal samples do not prove that there is no chance in it."""
 SPREAD_UNKNOWN = 0.3
 """Before anything was measured a configured time is taken for right to about a third."""
+
+PROMOTION_S = 0.001
+"""From warm to serving: a new table, in the same turn."""
+
+_Key = tuple[ModelId, Tier]
 
 
 @value
@@ -54,34 +62,47 @@ class Readiness:
 
 
 class ColdStarts:
-    """Measured start times by model."""
+    """Measured times from the order to the first real token."""
 
     def __init__(self) -> None:
-        self._took_s: dict[ModelId, deque[float]] = {}
-        self._readiness: dict[ModelId, Readiness] = {}
+        self._took_s: dict[_Key, dict[str, deque[float]]] = {}
+        self._readiness: dict[tuple[_Key, str], Readiness] = {}
 
     def __repr__(self) -> str:
-        return f"<ColdStarts of {len(self._took_s)} models>"
+        return f"<ColdStarts of {len(self._took_s)} models and tiers>"
 
-    def learn(self, model: ModelId, took_s: float) -> None:
-        """A replica took this long from its launch to its first real token."""
-        self._took_s.setdefault(model, deque(maxlen=SAMPLES_MAX)).append(took_s)
-        self._readiness.pop(model, None)
+    def learn(self, model: ModelId, took_s: float, tier: Tier = Tier.COLD, kind: str = "") -> None:
+        """A replica took this long from its launch, or from the order to wake up, to its first real token."""
+        kinds = self._took_s.setdefault((model, tier), {})
+        kinds.setdefault(kind, deque(maxlen=SAMPLES_MAX)).append(took_s)
+        self._readiness.clear()
 
-    def expected_s(self, model: ModelId, otherwise_s: float | None) -> float | None:
+    def expected_s(
+        self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
+    ) -> float | None:
         """The median of the last starts; before the first, what the settings say; else None."""
-        took_s = self._took_s.get(model)
+        took_s = self._samples(model, tier, kind)
         return median(took_s) if took_s else otherwise_s
 
-    def readiness(self, model: ModelId, otherwise_s: float | None) -> Readiness:
+    def readiness(
+        self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
+    ) -> Readiness:
         """The distribution of the model's starts; before the first, about what the settings say."""
-        known = self._readiness.get(model)
+        key = ((model, tier), kind)
+        known = self._readiness.get(key)
         if known is not None:
             return known
-        took_s = self._took_s.get(model)
+        took_s = self._samples(model, tier, kind)
         if not took_s:
             return Readiness(otherwise_s)
         logs = [log(max(1e-3, took)) for took in took_s]
         known = Readiness(exp(fmean(logs)), max(SPREAD_LEAST, pstdev(logs)), len(logs))
-        self._readiness[model] = known
+        self._readiness[key] = known
         return known
+
+    def _samples(self, model: ModelId, tier: Tier, kind: str) -> list[float]:
+        kinds = self._took_s.get((model, tier))
+        if not kinds:
+            return []
+        own = kinds.get(kind)
+        return list(own) if own else [took_s for samples in kinds.values() for took_s in samples]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop, WakeAt
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake, WakeAt
 from tidegate.core.events import (
     DemandReported,
     EngineReported,
@@ -33,13 +33,14 @@ from tidegate.core.fleet.scaling.limits import Wish, grant
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.view import FleetView, model_view, replica_views
+from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId, ModelRoute
 
 FleetEvent = (
     FleetConfigured | DemandReported | ReplicaSeen | ReplicaAdopted | EngineReported | SignalsReported | Tick
 )
-FleetEffect = Launch | Stop | PublishRoutes | Decision | WakeAt
+FleetEffect = Launch | Promote | Demote | Sleep | Wake | Stop | PublishRoutes | Decision | WakeAt
 
 
 class FleetController:
@@ -165,7 +166,10 @@ class FleetController:
             replica.size
             for replica in self._keeper.replicas
             if not replica.is_gone
-            and not ((replica.is_live or replica.can_be_kept) and replica.model in self._plans)
+            and not (
+                (replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING)
+                and replica.model in self._plans
+            )
         ]
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         grants = grant(wishes, self._limits, leaving, left)
@@ -173,6 +177,10 @@ class FleetController:
             plan.settle(demand, proposal, grants[plan.model], standing)
             for plan, demand, proposal, standing in asked
         ]
+        pools = self._keeper.pools
+        for plan, _, proposal, standing in asked:
+            pools.note(plan, proposal.asked, standing.live, now_s)
+        pools.share(self._plans, by_model, self._limits)
         return [decision for decision in settled if decision is not None]
 
     # ---- 6. routes ----
@@ -203,7 +211,7 @@ class FleetController:
             moments += plan.due_s, block.until_s if block else None
         if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
             moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
-        moments += self._keeper.moments()
+        moments += self._keeper.moments(now_s)
         wake_s = min([moment for moment in moments if moment is not None and moment > now_s], default=None)
         if wake_s is None or wake_s == self._wake_s:
             return []

@@ -9,24 +9,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Demote, Launch, Promote, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook, known
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.pooling import SLEEP_WITHIN_S, Pools
 from tidegate.core.fleet.replacing import FailureBook
 from tidegate.core.fleet.replicas import Replica, Replicas
 from tidegate.core.fleet.view import Failure
+from tidegate.core.fleet.warmpool import Crew, may_return
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import FleetModel
+from tidegate.core.tiers import Tier
 from tidegate.core.types import DemandReport, ModelId
 
 FAILURES_KEPT = 50
 """How many failures of the whole fleet can be looked at; each model's last one is always kept."""
 
-Order = Launch | Stop
+Order = Launch | Promote | Demote | Sleep | Wake | Stop
 
 
 class Keeper:
@@ -37,6 +40,7 @@ class Keeper:
         self.cold = ColdStarts()
         self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
         self.last_failure: dict[ModelId, Failure] = {}
+        self.pools = Pools(self.replicas, demand, self.cold)
         self._demand = demand
         self._failing = FailureBook()
         self._replaced_s: dict[ModelId, float] = {}
@@ -49,6 +53,7 @@ class Keeper:
     def configure(self, plans: Mapping[ModelId, Plan]) -> None:
         """These models exist now."""
         self._plans = plans
+        self.pools.keep_only(plans)
 
     def spec_of(self, replica: Replica) -> FleetModel:
         """Its model's settings as they are now; those it was launched with when the model is gone."""
@@ -65,10 +70,13 @@ class Keeper:
             return []
         plan = self._plans.get(event.model)
         spec = plan.spec if plan else FleetModel(engine="")
-        replica = self.replicas.adopt(event.replica_id, event.model, spec, event.address, now_s)
+        state = State.SLEEPING if event.is_asleep else State.SERVING
+        replica = self.replicas.adopt(event.replica_id, event.model, spec, event.address, now_s, state)
         if plan is None:
             replica.move(Seen.UNWANTED, now_s)
             return [self._stop(replica, f"no model {event.model!r} is configured", now_s)]
+        if event.is_asleep:
+            return []
         mine = self.replicas.by_model()[event.model]
         plan.autoscaler.adopt(sum(r.is_live for r in mine), now_s)
         return []
@@ -80,12 +88,15 @@ class Keeper:
             if event.seen in (Seen.EXITED, Seen.GAVE_UP):
                 return []
             return [Stop(event.replica_id, "not a replica of this fleet")]
+        before_s = self.replicas.since_s(event.replica_id)
         changed = self.replicas.see(event, now_s)
         if changed is None:
             return []
         replica, before = changed
         if event.seen is Seen.READY:
             self._note_ready(replica, now_s)
+        elif event.seen is Seen.WOKEN:
+            self._note_woken(replica, before_s, now_s)
         if replica.state is State.FAILED:
             self._note_failure(replica, before, event.detail or event.seen.value, now_s)
         if event.seen is Seen.GAVE_UP:
@@ -112,7 +123,8 @@ class Keeper:
     def note_published(self, version: int) -> None:
         """The table of this version is the first that shows what has begun to drain."""
         for replica in self.replicas.not_serving():
-            if replica.is_emptying and replica.drain_version is None:
+            is_emptying = replica.is_emptying or replica.state is State.WARM
+            if is_emptying and replica.drain_version is None:
                 replica.drain_version = version
 
     def begin_drains_anew(self) -> None:
@@ -123,6 +135,12 @@ class Keeper:
     def _note_ready(self, replica: Replica, now_s: float) -> None:
         replica.ready_s = now_s
         self.cold.learn(replica.model, now_s - replica.launched_s)
+        plan = self._plans.get(replica.model)
+        if plan is not None:
+            plan.gate.succeed()
+
+    def _note_woken(self, replica: Replica, since_s: float, now_s: float) -> None:
+        self.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING)
         plan = self._plans.get(replica.model)
         if plan is not None:
             plan.gate.succeed()
@@ -145,6 +163,7 @@ class Keeper:
     def look_after(self, now_s: float) -> list[Order]:
         """Give up starts that took too long, promote what is ready, forgive what has proven itself."""
         effects: list[Order] = []
+        short = self._short()
         for replica in self.replicas:
             if replica.state is State.SERVING:
                 if not replica.is_forgiven:
@@ -153,13 +172,35 @@ class Keeper:
                 effects.append(self._give_up(replica, now_s))
             # One that is ready without an address stays warm: no request can be sent there.
             elif replica.state is State.WARM and replica.address is not None:
-                replica.move(Seen.PROMOTED, now_s)
+                left = short.get(replica.model)
+                if left is None:
+                    replica.move(Seen.PROMOTED, now_s)
+                elif left and replica.since_s == now_s:
+                    short[replica.model] = left - 1
+                    if replica.has_served:
+                        effects.append(Promote(replica.replica_id, replica.model, "it is awake, and wanted"))
+                    replica.move(Seen.PROMOTED, now_s)
+            if replica.sleep_ordered_s is not None and now_s >= replica.sleep_ordered_s + SLEEP_WITHIN_S:
+                replica.move(Seen.UNRESPONSIVE, now_s)
+                effects.append(
+                    self._stop(replica, f"it has not gone to sleep in {SLEEP_WITHIN_S:g} s", now_s)
+                )
         return effects
+
+    def _short(self) -> dict[ModelId, int]:
+        """Of models with a pool, how many more should serve: what has just come up serves or waits in the pool."""
+        short = {model: plan.desired for model, plan in self._plans.items() if plan.spec.pool.is_used}
+        if short:
+            for replica in self.replicas:
+                if replica.state is State.SERVING and replica.model in short:
+                    short[replica.model] = max(0, short[replica.model] - 1)
+        return short
 
     def _give_up(self, replica: Replica, now_s: float) -> Order:
         before = replica.state
         deadline_s = self.spec_of(replica).start_deadline_s
-        detail = f"not ready {deadline_s:g} s after its launch, last seen {before.value}"
+        what = "order to wake" if before is State.WAKING else "launch"
+        detail = f"not ready {deadline_s:g} s after its {what}, last seen {before.value}"
         if replica.detail:
             detail += f": {replica.detail}"
         replica.move(Seen.GAVE_UP, now_s)
@@ -216,26 +257,99 @@ class Keeper:
         self, by_model: Mapping[ModelId, Sequence[Replica]], launching: Launching, now_s: float
     ) -> list[Order]:
         """Keep, launch or drain until each model has its number, as far as room and gates allow."""
-        unwanted = [r for r in self.replicas if r.model not in self._plans and r.is_live]
+        unwanted = [
+            r
+            for r in self.replicas
+            if r.model not in self._plans and (r.is_live or r.state is State.SLEEPING)
+        ]
         effects = self._drain(unwanted, "its model was removed", now_s)
+        pooled: list[Plan] = []
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
+            if plan.spec.pool.group:  # one of them may have been lent in this very turn
+                replicas = [replica for replica in replicas if replica.model == model]
             live = [replica for replica in replicas if replica.is_live]
-            if plan.desired and [r for r in live if r.spec is not plan.spec and plan.is_outdated(r)]:
+            outdated = [r for r in live if r.spec is not plan.spec and plan.is_outdated(r)]
+            if plan.desired and outdated:
                 effects += self._renew(plan, replicas, launching, now_s)
                 continue
-            missing = plan.desired - len(live)
-            if missing < 0:
-                chosen = drain.victims(live, -missing, self._demand)
-                why = f"{plan.desired} of {len(live)} wanted: {self._because(plan)}"
-                effects += self._drain(chosen, why, now_s)
-                continue
-            if missing:
-                kept = drain.kept_first([r for r in replicas if not plan.is_outdated(r)])[:missing]
-                for replica in kept:
-                    self._keep(replica, now_s)
-                coming_up = sum(r.is_coming_up for r in live)
-                effects += self._launch(plan, missing - len(kept), coming_up, launching, now_s)
+            effects += self._staff(plan, replicas, launching, now_s)
+            if plan.spec.pool.is_used or any(r.is_warm or r.state is State.SLEEPING for r in replicas):
+                pooled.append(plan)
+        # Last, so that what serves has had the room.
+        for plan in pooled:
+            effects += self._keep_pool(plan, launching, now_s)
+        return effects
+
+    def _staff(
+        self, plan: Plan, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Bring the number that serve, or come up to serve, to the one desired.
+
+        Up, nearest first: promote, keep what drains, wake, launch. Down: what comes up and nobody waits for,
+        then those with least to lose, into the pool if it takes them.
+        """
+        crew = Crew.of(replicas)
+        effects: list[Order] = []
+        missing = plan.desired - len(crew.serving)
+        if missing > 0 and (crew.warm or plan.spec.pool.group):
+            promoted = self.pools.promote(plan, missing, launching, now_s)
+            effects += promoted
+            missing -= len(promoted)
+        lacking = missing - len(crew.coming)
+        if lacking > 0:
+            kept = drain.kept_first([r for r in crew.kept if not plan.is_outdated(r)])[:lacking]
+            for replica in kept:
+                self._keep(replica, now_s)
+            lacking -= len(kept)
+            woken = self.pools.wake(plan, crew, lacking, launching, self._because(plan), now_s)
+            # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
+            lacking -= len(woken) + len(crew.dozing)
+            coming_up = sum(r.is_coming_up for r in crew.coming)
+            return effects + woken + self._launch(plan, lacking, coming_up, launching, now_s)
+        idle = len(crew.coming) - max(0, missing)
+        if idle > 0 and plan.spec.pool.is_used:
+            idle -= min(idle, self.pools.short(plan, crew))
+        standing = len(crew.serving) + len(crew.coming)
+        because = f"{plan.desired} of {standing} wanted: {self._because(plan)}"
+        effects += self._drain(drain.victims(crew.coming, max(0, idle), self._demand), because, now_s)
+        surplus = drain.victims(crew.serving, max(0, -missing), self._demand)
+        return effects + self._put_away(plan, crew, surplus, because, now_s)
+
+    def _put_away(
+        self, plan: Plan, crew: Crew, replicas: Iterable[Replica], because: str, now_s: float
+    ) -> list[Order]:
+        """Into the pool as far as that takes them; the rest drains."""
+        effects: list[Order] = []
+        pool, grant = plan.spec.pool, self.pools.granted(plan.model)
+        for replica in replicas:
+            if pool.is_used and may_return(pool, crew, grant):
+                crew.warm.append(replica)
+                effects.append(self.pools.demote(replica, because, now_s))
+            else:
+                effects += self._drain([replica], because, now_s)
+        return effects
+
+    def _keep_pool(self, plan: Plan, launching: Launching, now_s: float) -> list[Order]:
+        """Put to sleep, end, wake and start until the pool is as it should be."""
+        effects: list[Order] = []
+        mine = self.replicas.by_model().get(plan.model, [])
+        waiting = [r for r in mine if r.is_warm or r.state is State.SLEEPING]
+        outdated = [r for r in waiting if plan.is_outdated(r)]
+        effects += self._drain(outdated, "its settings have changed", now_s)
+        crew = Crew.of(mine)
+        todo = self.pools.look_at(plan, crew, now_s)
+        for replica, because in todo.to_end:
+            effects += self._drain([replica], f"the pool: {because}", now_s)
+        for replica, because in todo.to_sleep:
+            effects.append(self.pools.put_to_sleep(plan, replica, f"the pool: {because}", now_s))
+        if todo.to_wake:
+            effects += self.pools.wake(plan, crew, todo.to_wake, launching, "the pool: one more warm", now_s)
+        if todo.missing:
+            coming_up = sum(r.is_coming_up for r in crew.coming)
+            effects += self._launch(
+                plan, todo.missing, coming_up, launching, now_s, "the pool is short of it"
+            )
         return effects
 
     def _renew(
@@ -257,6 +371,10 @@ class Keeper:
         old = [replica for replica in old if replica.is_live]
         surplus = drain.victims(old, max(0, len(old) - stay), self._demand)
         effects += self._replace(surplus, "its settings have changed; a new one serves in its place", now_s)
+        if any(replica.is_warm for replica in new):
+            serving = sum(replica.state is State.SERVING for replica in new)
+            effects += self.pools.promote(plan, plan.desired - serving, launching, now_s)
+            new = [replica for replica in new if not replica.is_warm]
         excess = drain.victims(new, max(0, len(new) - plan.desired), self._demand)
         effects += self._drain(excess, f"{plan.desired} wanted: {self._because(plan)}", now_s)
         old = [replica for replica in old if replica.is_live]
@@ -281,24 +399,30 @@ class Keeper:
 
     def _keep(self, replica: Replica, now_s: float) -> None:
         replica.move(Seen.WANTED_AGAIN, now_s)
-        replica.drain_version = replica.drain_due_s = None
+        replica.drain_due_s = None
 
     def _launch(
-        self, plan: Plan, missing: int, coming_up: int, launching: Launching, now_s: float
+        self,
+        plan: Plan,
+        missing: int,
+        coming_up: int,
+        launching: Launching,
+        now_s: float,
+        because: str | None = None,
     ) -> list[Order]:
         effects: list[Order] = []
         for _ in range(plan.gate.allowed(missing, coming_up, now_s)):
             if not launching.take(plan):
                 break
             replica = self.replicas.launch(plan.model, plan.spec, now_s)
-            effects.append(Launch(replica.replica_id, plan.model, self._because(plan)))
+            effects.append(Launch(replica.replica_id, plan.model, because or self._because(plan)))
         return effects
 
     def _drain(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
         """Begin the end of these. One that never served has nothing to wait for."""
         effects: list[Order] = []
         for replica in replicas:
-            served = replica.state is State.SERVING
+            served = replica.state is State.SERVING or (replica.state is State.WARM and replica.has_served)
             replica.move(Seen.UNWANTED, now_s)
             replica.stop_because = because
             replica.drain_due_s = now_s + self.spec_of(replica).drain_deadline_s
@@ -328,16 +452,19 @@ class Keeper:
         replica.stop_because = because
         return Stop(replica.replica_id, because)
 
-    def moments(self) -> list[float | None]:
+    def moments(self, now_s: float) -> list[float | None]:
         """When each replica is to be looked at again."""
-        return [self._due_s(replica) for replica in self.replicas.not_serving()]
+        return [self._due_s(replica, now_s) for replica in self.replicas.not_serving()]
 
     def _start_due_s(self, replica: Replica) -> float:
-        return replica.launched_s + self.spec_of(replica).start_deadline_s
+        begun_s = replica.since_s if replica.state is State.WAKING else replica.launched_s
+        return begun_s + self.spec_of(replica).start_deadline_s
 
-    def _due_s(self, replica: Replica) -> float | None:
+    def _due_s(self, replica: Replica, now_s: float) -> float | None:
         if replica.is_coming_up:
             return self._start_due_s(replica)
         if replica.stopped_s is not None and not replica.is_gone:
             return replica.stopped_s + drain.STOP_AGAIN_S
+        if replica.state in (State.WARM, State.SLEEPING):
+            return self.pools.due_s(replica, now_s)
         return replica.drain_due_s if replica.is_emptying else None

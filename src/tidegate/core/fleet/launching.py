@@ -10,7 +10,7 @@ from functools import cached_property
 
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replicas
-from tidegate.core.fleet.scaling.limits import Room
+from tidegate.core.fleet.scaling.limits import Room, Size
 from tidegate.core.fleet.starts import Block, StartBudget
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetLimits
@@ -41,6 +41,10 @@ class Launching:
             return False
         self._budget.note(self._now_s)
         return True
+
+    def exchange(self, old: Size, new: Size) -> str | None:
+        """Let a replica take another size than it does; the cap that forbids it, or None when it may."""
+        return None if old == new else self._room.exchange(old, new)
 
     def has_room_beside(self, plan: Plan) -> bool:
         """One more may run beside those that it is to replace, as far as is known. How many GPUs there are

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.events import EngineReported
-from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
@@ -14,6 +14,7 @@ from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Pro
 from tidegate.core.fleet.starts import StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
@@ -61,7 +62,10 @@ class Plan:
         self.autoscaler.configure(spec.scaling, now_s)
 
     def is_outdated(self, replica: Replica) -> bool:
-        """It was started in another way than one would be now."""
+        """It was started in another way than one would be now. One that is lent by another model of its group
+        is started in that model's way."""
+        if replica.home != self.model and self.spec.pool.group:
+            return replica.spec.pool.group != self.spec.pool.group
         return replica.spec is not self.spec and replica.spec.command_hash != self.spec.command_hash
 
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
@@ -75,7 +79,7 @@ class Plan:
             wanted=proposal.wanted,
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
-            held=standing.live + standing.kept,
+            held=standing.there,
             size=self.size,
             can_start=self.gate.block(now_s) is None,
         )
@@ -142,8 +146,12 @@ class Plan:
 
 
 def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
-    """One model's replicas, counted, and what is known of their starts."""
-    coming_up = serving = slots = live = kept = 0
+    """One model's replicas, counted, and what is known of their starts.
+
+    Where it has a pool, what comes up beyond the number that is to serve comes up for the pool, and no law counts
+    on it; and the next replica comes from the nearest tier that holds one.
+    """
+    coming_up = serving = slots = live = kept = warm = asleep = 0
     first_ready_s: float | None = None
     coming: list[Coming] = []
     engines: list[EngineSeen] = []
@@ -161,11 +169,16 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         else:
             if replica.is_coming_up:
                 coming_up += 1
-                took_s = cold.expected_s(replica.model, replica.spec.expected_start_s)
-                ready_s = None if took_s is None else replica.launched_s + took_s
-                coming.append(Coming(replica.launched_s, ready_s))
+                coming.append(_coming(replica, cold))
             live += replica.is_live
             kept += replica.can_be_kept
+            warm += replica.is_warm
+            asleep += replica.state is State.SLEEPING
+    there = live + kept + asleep
+    if plan.spec.pool.is_used:
+        coming_up = min(coming_up, max(0, plan.desired - serving))
+        coming = coming[:coming_up]
+        live = serving + coming_up
     return Standing(
         coming_up,
         serving,
@@ -173,17 +186,37 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         first_ready_s,
         live,
         kept,
+        there,
         tuple(coming),
         tuple(engines),
-        cold.readiness(plan.model, plan.spec.expected_start_s),
+        _next_readiness(plan, cold, warm, asleep),
         plan.spec.slots,
         plan.spec.price_per_h,
     )
 
 
+def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: int) -> Readiness:
+    """Of the replica that would come next."""
+    if warm:
+        return Readiness(PROMOTION_S)
+    if asleep:
+        return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+    return cold.readiness(plan.model, plan.spec.expected_start_s)
+
+
 def _engine_seen(replica: Replica, page: EngineReported, now_s: float) -> EngineSeen:
     age_s = now_s - replica.engine_s
     return EngineSeen(replica.replica_id, age_s, page.running, page.waiting, page.kv_usage_ratio)
+
+
+def _coming(replica: Replica, cold: ColdStarts) -> Coming:
+    begun_s, took_s, tier = replica.launched_s, None, Tier.COLD
+    if replica.state is State.WAKING:
+        begun_s, tier = replica.since_s, Tier.SLEEPING
+        took_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, tier)
+    else:
+        took_s = cold.expected_s(replica.model, replica.spec.expected_start_s)
+    return Coming(begun_s, None if took_s is None else begun_s + took_s, tier)
 
 
 def _inputs(basis: _Basis) -> dict[str, float]:

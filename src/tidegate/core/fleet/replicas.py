@@ -26,6 +26,8 @@ _BACKEND_SEES = frozenset(
         Seen.LOADING,
         Seen.STARTING,
         Seen.READY,
+        Seen.SLEPT,
+        Seen.WOKEN,
         Seen.EXITED,
         Seen.GAVE_UP,
         Seen.UNRESPONSIVE,
@@ -63,10 +65,16 @@ class Replica:
     engine: EngineReported | None = None
     engine_s: float = 0.0
     """When that page came."""
-    size: Size = field(init=False)
-    """What it takes, from its launch to its end."""
+    size: Size = Size(0, 0.0)
+    """What it takes in its state, from its launch to its end."""
     route: Route | None = None
     """As the gateways were told last."""
+    home: ModelId = ModelId("")
+    """The model it was launched for; it may serve another one of the same group."""
+    has_served: bool = False
+    """Some gateway may have sent it requests: it is not ended, and not put to sleep, before they say it is empty."""
+    sleep_ordered_s: float | None = None
+    """When it was last told to sleep, until it does."""
 
     # What follows from the state, kept beside it: a turn asks each replica for these again and again.
     is_coming_up: bool = field(init=False)
@@ -75,7 +83,7 @@ class Replica:
     is_ended: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.size = Size(self.spec.gpus, self.spec.price_per_h)
+        self.home = self.home or self.model
         self._enter(self.state)
 
     @property
@@ -87,6 +95,16 @@ class Replica:
     def can_be_kept(self) -> bool:
         """It drains and would be as good as a new one."""
         return self.is_emptying and not self.is_replaced
+
+    @property
+    def is_warm(self) -> bool:
+        """It could be given traffic in this moment."""
+        return self.state is State.WARM and self.address is not None and self.sleep_ordered_s is None
+
+    @property
+    def is_nearly_up(self) -> bool:
+        """Coming up, or ready without an address."""
+        return self.is_coming_up or (self.state is State.WARM and self.address is None)
 
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""
@@ -102,6 +120,14 @@ class Replica:
         self.is_coming_up = state in COMING_UP
         self.is_live = state in LIVE
         self.is_ended = state in ENDED
+        if state is State.SERVING:
+            self.has_served = True
+            self.drain_version = None
+        if state is not State.WARM:
+            self.sleep_ordered_s = None
+        # On its way out, from wherever, it takes what it took there.
+        if not (self.is_ended or state is State.DRAINING):
+            self.size = size_in(self.spec, state)
 
 
 class Replicas:
@@ -146,9 +172,15 @@ class Replicas:
         return self._add(Replica(replica_id, model, number, spec, State.REQUESTED, now_s, now_s))
 
     def adopt(
-        self, replica_id: ReplicaId, model: ModelId, spec: FleetModel, address: Address, now_s: float
+        self,
+        replica_id: ReplicaId,
+        model: ModelId,
+        spec: FleetModel,
+        address: Address,
+        now_s: float,
+        state: State = State.SERVING,
     ) -> Replica:
-        """A record for a replica that serves already."""
+        """A record for a replica that serves already, or sleeps."""
         number = _number_in(replica_id)[1]
         return self._add(
             Replica(
@@ -156,14 +188,24 @@ class Replicas:
                 model,
                 number,
                 spec,
-                State.SERVING,
+                state,
                 now_s,
                 now_s,
                 address,
                 "adopted",
                 ready_s=now_s,
+                has_served=True,
             )
         )
+
+    def since_s(self, replica_id: ReplicaId) -> float:
+        """When a known replica came into the state it is in."""
+        return self._by_id[replica_id].since_s
+
+    def lend(self, replica: Replica, model: ModelId) -> None:
+        """It is one of this model's from now on."""
+        replica.model = model
+        self._by_model = None
 
     def see(self, event: ReplicaSeen, now_s: float) -> tuple[Replica, State] | None:
         """Take in what a backend saw. The record and its state before; None when nothing changed."""
@@ -196,6 +238,15 @@ class Replicas:
         self._by_id = dict(sorted(self._by_id.items()))
         self._by_model = None
         return replica
+
+
+def size_in(spec: FleetModel, state: State) -> Size:
+    """What a replica takes in a state."""
+    if state is State.SLEEPING:
+        return Size(0, spec.pool.sleeping_price_per_h)
+    if state is State.WARM and spec.pool.warm_price_per_h is not None:
+        return Size(spec.gpus, spec.pool.warm_price_per_h)
+    return Size(spec.gpus, spec.price_per_h)
 
 
 def slug(model: ModelId) -> str:

@@ -10,6 +10,7 @@ from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.lifecycle import State
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelRoute, Route, RouteTable
 
 PUBLISH_EVERY_S = 5.0
@@ -108,8 +109,9 @@ def model_route(
 
     1. Somebody serves.
     2. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
-    3. A start is possible: after the back-off and a cold start, if one is to be started.
-    4. Nothing can be started: no use in waiting, for this reason.
+    3. Somebody sleeps and can be woken.
+    4. A start is possible: after the back-off and a cold start, if one is to be started.
+    5. Nothing can be started: no use in waiting, for this reason.
     """
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
@@ -118,16 +120,24 @@ def model_route(
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
+    if any(replica.state is State.SLEEPING for replica in replicas):  # 3
+        took_s = cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+        return ModelRoute(
+            plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
+        )
     took_s = cold.expected_s(plan.model, plan.spec.expected_start_s)
     obstacle = launching.obstacle(plan)
-    if obstacle is None:  # 3
+    if obstacle is None:  # 4
         wait = plan.gate.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
-    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s))  # 4
+    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s))  # 5
 
 
 def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
+    if replica.state is State.WAKING:
+        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
+        return _sum(replica.since_s, wake_s)
     return _sum(replica.launched_s, cold.expected_s(replica.model, replica.spec.expected_start_s))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop, WakeAt
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake, WakeAt
 from tidegate.core.events import (
     DemandReported,
     FleetConfigured,
@@ -13,7 +13,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import FleetLimits, FleetModel, Restarts, Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 M = ModelId("m")
@@ -42,6 +42,8 @@ class World:
                     self.orders.append((at, "launch", effect.replica_id))
                 case Stop():
                     self.orders.append((at, "stop", effect.replica_id))
+                case Promote() | Demote() | Sleep() | Wake():
+                    self.orders.append((at, type(effect).__name__.lower(), effect.replica_id))
                 case PublishRoutes():
                     self.table = effect.table
                 case Decision():
@@ -127,7 +129,16 @@ class World:
 
 
 def model(
-    *, restarts=None, gpus=0, price=0.0, slots=8, start_deadline=600.0, drain_deadline=120.0, start=None, **s
+    *,
+    restarts=None,
+    gpus=0,
+    price=0.0,
+    slots=8,
+    start_deadline=600.0,
+    drain_deadline=120.0,
+    start=None,
+    pool=None,
+    **s,
 ):
     """Settings in the words of the stories; the rest are the product's defaults."""
     s.setdefault("max_replicas", 10)
@@ -141,6 +152,7 @@ def model(
         start_deadline_s=start_deadline,
         drain_deadline_s=drain_deadline,
         expected_start_s=start,
+        pool=Pool(**(pool or {})),
     )
 
 

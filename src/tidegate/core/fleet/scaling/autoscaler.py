@@ -36,6 +36,8 @@ class Standing:
     """Serving or on the way to it."""
     kept: int = 0
     """Draining, and could be kept."""
+    there: int = 0
+    """All that could serve without a start: live, kept, warm and asleep."""
     coming: tuple[Coming, ...] = ()
     """Those that come up."""
     engines: tuple[EngineSeen, ...] = ()

@@ -89,6 +89,17 @@ class Room:
             self._starts_left -= starts
         return refused
 
+    def exchange(self, old: Size, new: Size) -> str | None:
+        """Let one that is there take another size; the cap that forbids it, or None when it has been done."""
+        self._replicas -= 1
+        self._gpus -= old.gpus
+        self._cost_per_h -= old.price_per_h
+        # What needs no more than before breaks nothing that is not broken already.
+        grows = new.gpus > old.gpus or new.price_per_h > old.price_per_h
+        refused = self.refuses(new, starts=False) if grows else None
+        self._occupy(new if refused is None else old)
+        return refused
+
     def holds(self, wishes: Iterable[Wish]) -> bool:
         """True when all of these fit together, in whatever order."""
         limits, replicas, gpus, cost_per_h, starts = (
@@ -115,6 +126,56 @@ class Room:
         self._replicas += 1
         self._gpus += size.gpus
         self._cost_per_h += size.price_per_h
+
+
+@value
+class PoolWish:
+    """What one model wants to hold beside what serves."""
+
+    model: ModelId
+    warm: int
+    """To be held warm."""
+    kept_warm: int
+    """As many as these may stay warm if there is room, without any being started for it."""
+    sleeping: int
+    """To be held asleep."""
+    kept_asleep: int
+    warm_size: Size
+    sleeping_size: Size
+
+
+@value
+class PoolGrant:
+    """What a model may hold beside what serves. What it has beyond this makes room for others."""
+
+    warm: int
+    sleeping: int
+
+
+def grant_pools(
+    wishes: Sequence[PoolWish], limits: FleetLimits, taken: Iterable[Size]
+) -> dict[ModelId, PoolGrant]:
+    """Every model's pool, within what the caps leave beside ``taken``: sleepers first, since they take next to
+    nothing and cost a whole start to get back; then the least warm ones, then those that may just as well stay."""
+    room = Room(limits, taken, 0)
+    asleep: dict[ModelId, int] = {}
+    warm: dict[ModelId, int] = {}
+    for wish in wishes:
+        asleep[wish.model] = _filled(room, wish.sleeping_size, max(wish.sleeping, wish.kept_asleep))
+        warm[wish.model] = 0
+    for wish in wishes:
+        warm[wish.model] = _filled(room, wish.warm_size, wish.warm)
+    for wish in wishes:
+        more = max(0, wish.kept_warm - wish.warm) if warm[wish.model] == wish.warm else 0
+        warm[wish.model] += _filled(room, wish.warm_size, more)
+    return {wish.model: PoolGrant(warm[wish.model], asleep[wish.model]) for wish in wishes}
+
+
+def _filled(room: Room, size: Size, count: int) -> int:
+    for taken in range(count):
+        if room.take(size, starts=False) is not None:
+            return taken
+    return count
 
 
 def grant(

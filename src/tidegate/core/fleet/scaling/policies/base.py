@@ -12,6 +12,7 @@ from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.past import Past
 from tidegate.core.settings import Promise
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ReplicaId
 from tidegate.core.values import value
 
@@ -81,6 +82,8 @@ class Coming:
     launched_s: float
     expected_ready_s: float | None
     """None while no start has been measured and none is configured."""
+    tier: Tier = Tier.COLD
+    """From where it comes."""
 
 
 @value
@@ -111,6 +114,7 @@ class Situation:
     coming: tuple[Coming, ...] = ()
     """Those of ``live`` that do not serve yet, in order of launch."""
     readiness: Readiness = Readiness()
+    """Of the one that would come next, from the nearest tier that holds one."""
     engines: tuple[EngineSeen, ...] = ()
     """The serving replicas' pages, where there are any. Only for a law that ``reads_engines``."""
 

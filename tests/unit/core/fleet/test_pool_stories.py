@@ -1,0 +1,269 @@
+"""Replicas held ready over time: warm ones in line, sleepers behind them, and what makes them come and go."""
+
+import pytest
+
+from tidegate.core.effects import Launch, Sleep
+from tidegate.core.lifecycle import Seen
+from tidegate.core.types import Address, ModelId
+
+M, N = ModelId("m"), ModelId("n")
+
+
+def served(world, settings, replicas, *, pool, **more):
+    """So many serve at t=10 under a load of 8 requests each; 8 are a replica's share."""
+    more = {"window_s": 1, "scale_down_delay_s": 5, "concurrency_target": 8} | more
+    world.configure(0, {M: settings(pool=pool, **more)})
+    world.report(0, in_flight=8 * replicas)
+    for n in range(1, replicas + 1):
+        world.ready(1, f"m-{n}", 9000 + n)
+    world.run(2, 10, in_flight=8 * replicas)
+    return world
+
+
+def orders(world, since):
+    return [(what, name) for at, what, name in world.orders if at >= since]
+
+
+def slept(world, at, name):
+    return world.seen(at, name, Seen.SLEPT)
+
+
+def woken(world, at, name):
+    return world.seen(at, name, Seen.WOKEN)
+
+
+# ---- warm ----
+
+
+def test_what_is_not_needed_any_more_waits_in_the_pool_and_is_taken_back_at_once(world, settings):
+    served(world, settings, 3, pool={"max_warm": 2})
+    world.run(11, 30, in_flight=16)
+    assert orders(world, 11) == [("demote", "m-3")]
+    assert world.states() == {"m-1": "serving", "m-2": "serving", "m-3": "warm"}
+    assert world.slots()["m-3"] == 0
+
+    effects = world.report(31, in_flight=16, queued=4)
+    assert orders(world, 31) == [("promote", "m-3")]
+    assert not [effect for effect in effects if isinstance(effect, Launch)]
+    assert world.states()["m-3"] == "serving"
+    assert world.slots()["m-3"] == 8
+
+
+def test_a_full_pool_takes_nobody_in(world, settings):
+    served(world, settings, 4, pool={"max_warm": 1})
+    world.run(11, 40, in_flight=8)
+    assert orders(world, 11)[0] == ("demote", "m-4")
+    assert {name for what, name in orders(world, 11) if what == "stop"} == {"m-2", "m-3"}
+
+
+def test_requests_go_on_at_one_that_has_become_warm(world, settings):
+    served(world, settings, 2, pool={"max_warm": 1, "warm_ttl_s": 20})
+    loads = {"m-1": 4, "m-2": 3}
+    world.run(11, 20, in_flight=7, loads=loads)
+    assert orders(world, 11) == [("demote", "m-2")]
+    world.run(21, 60, in_flight=7, loads=loads)  # its time to live is over at 36
+    assert "m-2" not in world.ordered("stop")
+    assert world.states()["m-2"] == "draining"
+    world.run(61, 62, in_flight=4, loads={"m-1": 4, "m-2": 0})
+    assert world.ordered("stop") == ["m-2"]
+
+
+def test_the_least_are_started_beside_those_that_serve_and_again_when_they_are_used(world, settings):
+    world.configure(0, {M: settings(min_replicas=1, pool={"min_warm": 1, "max_warm": 2})})
+    assert world.ordered("launch") == ["m-1", "m-2"]
+    world.ready(1, "m-1")
+    world.ready(2, "m-2")
+    assert world.states() == {"m-1": "serving", "m-2": "warm"}
+    world.report(3, in_flight=9)
+    assert orders(world, 3) == [("promote", "m-2"), ("launch", "m-3")]
+
+
+def test_the_time_to_live_ends_all_but_the_least(world, settings):
+    served(world, settings, 4, pool={"min_warm": 1, "max_warm": 3, "warm_ttl_s": 60})
+    world.run(11, 60, in_flight=8)
+    assert [name for what, name in orders(world, 11) if what == "demote"] == ["m-4", "m-3", "m-2"]
+    assert ("stop", "m-5") in orders(world, 11), "it was coming up for the pool, and is not needed there now"
+    world.exited(61, "m-5")
+    world.run(61, 90, in_flight=8)
+    assert len(orders(world, 62)) == 2
+    assert list(world.states().values()).count("warm") == 1
+
+
+def test_a_pool_gives_way_to_another_models_first_replica(world, settings):
+    one = settings(min_replicas=1, gpus=1, pool={"min_warm": 2, "max_warm": 2})
+    world.configure(0, {M: one, N: settings(gpus=1)}, max_gpus=3)
+    for n in range(1, 4):
+        world.ready(1, f"m-{n}")
+    world.report(2)
+    assert sorted(world.states().values()) == ["serving", "warm", "warm"]
+
+    world.report(3, queued=1, model=N, gateway="h")
+    assert orders(world, 3) == [("stop", "m-2")], "first it shrinks"
+    world.report(4, queued=1, model=N, gateway="h")
+    assert orders(world, 4) == [], "while its GPU is not free nothing is started"
+    world.exited(5, "m-2")
+    assert orders(world, 5) == [("launch", "n-1")]
+
+
+# ---- asleep ----
+
+SLEEPERS = {"max_sleeping": 2, "expected_wake_s": 4.0}
+
+
+def test_the_last_one_goes_to_sleep_and_a_request_wakes_it(world, settings):
+    served(world, settings, 1, pool=SLEEPERS, gpus=1, start=100)
+    world.run(11, 20, in_flight=0, last_active=10)
+    assert orders(world, 11)[:2] == [("demote", "m-1"), ("sleep", "m-1")]
+    slept(world, 21, "m-1")
+    assert world.states() == {"m-1": "sleeping"}
+    assert world.model_route().can_serve
+
+    world.report(1000, queued=1)
+    assert orders(world, 22) == [("wake", "m-1")]
+    assert world.model_route().expected_ready_s == 1004
+    woken(world, 1003, "m-1")
+    assert world.states() == {"m-1": "serving"}
+    assert orders(world, 1001) == [("promote", "m-1")]
+
+
+def test_nobody_is_put_to_sleep_before_every_gateway_says_that_it_is_empty(world, settings):
+    served(world, settings, 1, pool=SLEEPERS)
+    world.report(10.5, gateway="h", in_flight=0)
+    world.run(11, 20, in_flight=0, loads={"m-1": 0}, last_active=10)
+    assert "sleep" not in [what for what, _ in orders(world, 11)], "the other gateway has not read the table"
+    world.report(21, gateway="h", in_flight=0)
+    world.tick(22)
+    assert orders(world, 21) == [("sleep", "m-1")]
+
+
+def test_demand_that_returns_while_it_falls_asleep_wakes_it_and_starts_nothing(world, settings):
+    served(world, settings, 1, pool=SLEEPERS)
+    world.run(11, 20, in_flight=0, last_active=10)
+    world.report(21, queued=1)
+    assert orders(world, 21) == []
+    slept(world, 22, "m-1")
+    assert orders(world, 22) == [("wake", "m-1")]
+
+
+def test_one_that_does_not_fall_asleep_is_ended(world, settings):
+    served(world, settings, 1, pool=SLEEPERS)
+    world.run(11, 90, in_flight=0, last_active=10)
+    assert world.ordered("sleep") == ["m-1"]
+    assert world.ordered("stop") == ["m-1"]
+
+
+def test_one_that_does_not_wake_in_time_is_given_up_and_another_is_started(world, settings):
+    served(world, settings, 1, pool=SLEEPERS, start_deadline=30.0)
+    world.run(11, 20, in_flight=0, last_active=10)
+    slept(world, 21, "m-1")
+    world.report(100, queued=1)
+    world.tick(130)
+    assert orders(world, 101) == [("stop", "m-1"), ("launch", "m-2")]
+
+
+def test_a_wake_up_is_no_start_and_needs_room_for_its_gpus(world, settings):
+    served(world, settings, 1, pool=SLEEPERS, gpus=2)
+    world.run(11, 20, in_flight=0, last_active=10)
+    slept(world, 21, "m-1")
+    spec = settings(pool=SLEEPERS, gpus=2, window_s=1, scale_down_delay_s=5)
+    world.configure(22, {M: spec, N: settings(gpus=1, min_replicas=1)}, max_gpus=2, max_starts_per_hour=2)
+    assert world.ordered("launch") == ["m-1", "n-1"], "a sleeper takes no GPU"
+    world.report(23, queued=1)
+    assert "wake" not in [what for what, _ in orders(world, 23)]
+    world.configure(24, {M: spec, N: settings(gpus=1, max_replicas=0)}, max_gpus=2, max_starts_per_hour=2)
+    world.exited(25, "n-1")
+    assert ("wake", "m-1") in orders(world, 25), (
+        "all starts of the hour are used, and it is woken all the same"
+    )
+
+
+def test_the_time_from_order_to_ready_is_learned_for_each_tier(world, settings):
+    served(world, settings, 1, pool=SLEEPERS, start=100)
+    for night in range(1, 4):
+        at = 1000 * night
+        world.run(at, at + 10, in_flight=0, last_active=at - 500)
+        slept(world, at + 11, "m-1")
+        world.report(at + 100, queued=1)
+        woken(world, at + 100 + night, "m-1")
+        world.run(at + 110, at + 112, in_flight=1)
+    assert world.ordered("wake") == ["m-1"] * 3
+    world.run(5000, 5010, in_flight=0, last_active=4000)
+    slept(world, 5011, "m-1")
+    world.report(6000, queued=1)
+    assert world.model_route().expected_ready_s == 6002, "1, 2 and 3 s were measured"
+
+
+def test_sleepers_end_with_their_time_to_live(world, settings):
+    served(world, settings, 1, pool=SLEEPERS | {"sleeping_ttl_s": 300.0})
+    world.run(11, 20, in_flight=0, last_active=10)
+    slept(world, 21, "m-1")
+    world.tick(322)
+    assert orders(world, 22) == [("stop", "m-1")]
+
+
+def test_level_and_reason_are_in_the_order(world, settings):
+    served(world, settings, 1, pool=SLEEPERS | {"sleep_level": 2})
+    world.run(11, 20, in_flight=0, last_active=10)
+    (order,) = [e for _, _, effects in world.turns for e in effects if isinstance(e, Sleep)]
+    assert order.level == 2
+    assert "the pool" in order.because
+
+
+# ---- shared ----
+
+
+def test_models_of_one_group_share_their_warm_replicas(world, settings):
+    pool = {"max_warm": 2, "group": "llama"}
+    spec = settings(pool=pool, window_s=1, scale_down_delay_s=5)
+    world.configure(0, {M: spec, N: spec})
+    world.report(0, in_flight=8)
+    world.ready(1, "m-1")
+    world.run(2, 20, in_flight=0, last_active=2)
+    assert world.states() == {"m-1": "warm"}
+
+    world.report(21, queued=1, model=N, gateway="h")
+    assert orders(world, 21) == [("promote", "m-1")]
+    (route,) = world.table.routes
+    assert (route.replica_id, route.model, route.slots) == ("m-1", N, 8)
+
+
+def test_without_a_group_every_replica_is_its_models_own(world, settings):
+    pool = {"max_warm": 2}
+    spec = settings(pool=pool, window_s=1, scale_down_delay_s=5)
+    world.configure(0, {M: spec, N: spec})
+    world.report(0, in_flight=8)
+    world.ready(1, "m-1")
+    world.run(2, 20, in_flight=0, last_active=2)
+    world.report(21, queued=1, model=N, gateway="h")
+    assert orders(world, 21) == [("launch", "n-1")]
+
+
+# ---- settings that change ----
+
+
+@pytest.mark.parametrize("state", ["warm", "sleeping"])
+def test_without_a_pool_in_the_settings_what_waited_goes(world, settings, state):
+    pool = {"max_warm": 1, "max_sleeping": 1, "sleep_after_s": 5.0 if state == "sleeping" else 900.0}
+    served(world, settings, 1, pool=pool)
+    world.run(11, 30, in_flight=0, last_active=10)
+    if state == "sleeping":
+        slept(world, 31, "m-1")
+    assert world.states() == {"m-1": state}
+    world.configure(40, {M: settings(window_s=1, scale_down_delay_s=5)})
+    world.run(41, 43, in_flight=0, last_active=10)
+    assert world.ordered("stop") == ["m-1"]
+
+
+def test_a_warm_one_of_former_settings_is_not_used_again(world, settings):
+    from dataclasses import replace
+
+    served(world, settings, 1, pool={"max_warm": 1})
+    world.run(11, 30, in_flight=0, last_active=10)
+    changed = replace(
+        settings(pool={"max_warm": 1}, window_s=1, scale_down_delay_s=5), command_hash="another"
+    )
+    world.configure(40, {M: changed})
+    world.report(41, queued=1)
+    assert ("promote", "m-1") not in orders(world, 40)
+    assert ("launch", "m-2") in orders(world, 40)
+    assert world.brain.state(41.0).models[0].replicas[0].address == Address("127.0.0.1", 9001)
