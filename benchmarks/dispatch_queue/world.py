@@ -34,6 +34,7 @@ from tidegate.sim.turns import TICK, Turns
 MODEL = ModelId("m")
 PROFILE = "llama-3.1-8b-h100x1"
 TICK_S = 0.25
+BLOCK_TOKENS = 16
 STEP_TOKENS = 2_048
 """As engines are set where the pace of running answers matters; with 8,192 one long prompt stops them all for
 0.13 s."""
@@ -67,8 +68,15 @@ def nothing(*_: object) -> None:
 class World:
     """Owns the clock, the engines and the clients."""
 
-    def __init__(self, slots: int, seed: int, config: DispatchConfig | None = None) -> None:
+    def __init__(
+        self,
+        slots: int,
+        seed: int,
+        config: DispatchConfig | None = None,
+        step_tokens: int = STEP_TOKENS,
+    ) -> None:
         self.kernel = Kernel()
+        self._step_tokens = step_tokens
         self.dice = Random(seed)
         self.slots = slots
         self.dispatcher = Dispatcher()
@@ -107,7 +115,7 @@ class World:
     def engine(self, name: str, factor: float = 1.0) -> None:
         """A replica's engine is there; ``publish`` makes it serve."""
         facts = profile(PROFILE)
-        limits = replace(facts.limits, max_sequences=self.slots, max_step_tokens=STEP_TOKENS)
+        limits = replace(facts.limits, max_sequences=self.slots, max_step_tokens=self._step_tokens)
         replica_id = ReplicaId(name)
         outlet = Outlet(self._first_byte, self._ended, nothing)
         made = SimEngine(replica_id, MODEL, Engine(limits, facts.law), self.kernel, outlet, Pace())
@@ -204,7 +212,9 @@ class World:
             self.tell(UpstreamFailed(request_id, Failure.REFUSED, replica_id=replica_id))
             return
         ask.on.add(replica_id)
-        engine.send(Sequence(request_id, ask.prompt + done, max(1, ask.output - done)))
+        # Its blocks have names: what was computed of a prompt that is taken back is found again, as in vLLM.
+        blocks = tuple(range(ask.number << 20, (ask.number << 20) + ask.prompt // BLOCK_TOKENS))
+        engine.send(Sequence(request_id, ask.prompt + done, max(1, ask.output - done), blocks))
 
     def _cancel(self, order: CancelUpstream) -> None:
         ask = self.asks.get(order.request_id)

@@ -48,12 +48,32 @@ class DispatchMachine(RuleBasedStateMachine):
             "b": DispatchConfig(queue=limits, routing=Routing.ROUND_ROBIN, max_retries=1),
         }
         self.tell(ModelsConfigured(config))
+        self.know_the_pace()
+
+    def know_the_pace(self):
+        """First tokens after 0.1 s for 100 tokens: from then on it is known what makes others wait."""
+        self.table_changes({1: ("a", 4, State.SERVING)}, can_serve=True)
+        for _ in range(24):
+            self.arrive("a", 100, 0, 0, "x", 20.0)
+            self.now_s += 0.1
+            name = f"r{self.names}"
+            self.tell(FirstByte(name))
+            self.tell(UpstreamEnded(name, 200, 100, 0, 1))
 
     def tell(self, event):
         effects = self.dispatcher.on(event, self.now_s)
+        ended = {effect.request_id for effect in effects if isinstance(effect, Record)}
         for effect in effects:
+            if isinstance(effect, CancelUpstream) and effect.request_id not in {*ended, *self.hedged}:
+                self.gives_way(effect.request_id, effect.replica_id)
             self.heed(effect)
         return effects
+
+    def gives_way(self, request_id, replica_id):
+        """It is taken back without having had a byte, and waits again."""
+        assert request_id not in self.begun
+        assert self.running.pop(request_id) == replica_id
+        self.waiting.add(request_id)
 
     def heed(self, effect):
         match effect:
@@ -75,6 +95,8 @@ class DispatchMachine(RuleBasedStateMachine):
                 self.seat(request_id, replica_id)
                 self.running[request_id], self.hedged[request_id] = first, replica_id
             case CancelUpstream(request_id, replica_id):
+                if request_id in self.waiting:
+                    return
                 assert replica_id in (self.running[request_id], self.hedged.get(request_id))
                 if request_id in self.hedged:
                     self.drop(request_id, replica_id)
@@ -115,13 +137,17 @@ class DispatchMachine(RuleBasedStateMachine):
         priority=st.integers(0, 2),
         flow=st.sampled_from("xyz"),
         for_s=st.floats(0.0, 20.0),
+        streams=st.booleans(),
     )
-    def arrive(self, model, tokens, body, priority, flow, for_s):
+    def arrive(self, model, tokens, body, priority, flow, for_s, streams=True):
         self.names += 1
         name = f"r{self.names}"
         self.waiting.add(name)
         self.model_of[name] = model
-        self.tell(RequestArrived(name, model, tokens, None, body, self.now_s + for_s, flow, priority))
+        deadline_s = self.now_s + for_s
+        self.tell(
+            RequestArrived(name, model, tokens, None, body, deadline_s, flow, priority, streams=streams)
+        )
 
     @rule(seconds=st.floats(0.0, 5.0))
     def time_passes(self, seconds):
@@ -205,12 +231,12 @@ class DispatchMachine(RuleBasedStateMachine):
             if place not in there
         ]
         cancelled = [(e.request_id, e.replica_id) for e in effects if isinstance(e, CancelUpstream)]
-        assert sorted(cancelled) == sorted(cut)
-        for name, place in cut:
+        assert sorted(cancelled[: len(cut)]) == sorted(cut)
+        for name, place in cancelled:
             if name in self.hedged:
                 self.drop(name, place)
-            else:
-                del self.running[name]
+            elif name not in self.waiting:
+                self.gives_way(name, place) if name not in self.begun else self.running.pop(name)
                 self.waiting.add(name)
         for effect in effects:
             if not isinstance(effect, CancelUpstream):

@@ -246,6 +246,11 @@ class ModelKeys(Strict):
         default=_DISPATCH.reserve_share,
         description="Of a replica's slots, those that a tenant with much in flight leaves to others while there are any",
     )
+    max_yields: Annotated[int, kinds.whole(0, 100)] = Field(
+        default=_DISPATCH.max_yields,
+        description="How often a long prompt without a token is taken back from its replica for a shorter one of a "
+        "quiet tenant or a higher class; 0: never",
+    )
     queue: Queue = Queue()
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()

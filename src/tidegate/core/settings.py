@@ -81,6 +81,9 @@ class DispatchConfig:
     classes compete; 0: no limit."""
     reserve_share: float = 0.04
     """Of a replica's slots, those that a tenant with much in flight leaves to others while there are any."""
+    max_yields: int = 3
+    """How often a long prompt without a token is taken back from its replica for a shorter one of a quiet tenant
+    or a higher class; 0: never."""
     hedge_ratio: float = 0.0
     """Of all requests, how many may be sent to a second replica when their first token is overdue."""
     hedge_after_s: float = 1.0

@@ -2,8 +2,9 @@
 
 The tenant that has been served least goes next (the virtual token counter of S-LoRA's authors, 2024). A
 request is charged what it is expected to need when it is sent and settled when its length is known. A
-tenant that comes back from idleness starts where the last one served stood (``floor``): it can neither
-save up service nor be punished for what it got while nobody else wanted it.
+tenant that comes back from idleness starts where the one stands that was served least of those who wait, or where
+the last one served stood when nobody does (``floor``): it can neither save up service nor be punished for what it
+got while nobody else wanted it, nor for what others get back when their answers are shorter than expected.
 
 Requests that were sent once and came back go before everybody: they had their turn, and it was paid for.
 """
@@ -92,8 +93,9 @@ class Band:
             self.back[entry.request_id] = entry
             heapq.heappush(self._back, (entry.number, entry.request_id))
             return
-        if not flow.waiting and flow.served < self._floor:
-            flow.served = self._floor
+        if not flow.waiting:
+            next_one = self._next_flow()
+            flow.served = max(flow.served, self._floor if next_one is None else next_one.served)
         flow.join(entry)
         self._list(flow)
 
@@ -116,12 +118,17 @@ class Band:
             if entry is not None:
                 return entry
             heapq.heappop(self._back)
+        flow = self._next_flow()
+        return None if flow is None else flow.first()
+
+    def _next_flow(self) -> Flow | None:
+        """Of the tenants with someone waiting for a first turn, the one that was served least."""
         order = self._order
         while order:
             served, _, flow = order[0]
             if served == flow.listed and flow.waiting:
                 if served >= flow.served:
-                    return flow.first()
+                    return flow
                 heapq.heapreplace(order, self._place(flow))
                 continue
             heapq.heappop(order)
@@ -129,11 +136,13 @@ class Band:
                 flow.listed = None
         return None
 
-    def charge(self, entry: Entry) -> None:
-        """The entry is sent: its tenant pays what it is expected to need, once."""
+    def charge(self, entry: Entry, usual_tokens: float | None) -> None:
+        """The entry is sent: its tenant pays what it is expected to need, once. More may be known by now than
+        when it joined; whoever was charged too much would stand before the others when it gets that back."""
         if entry.flow is not None:
             return
         flow = entry.flow = self.flow(entry)
+        entry.cost = flow.cost(entry, usual_tokens)
         self._floor = max(self._floor, flow.served)
         flow.charge(entry.cost)
 

@@ -134,22 +134,18 @@ class Dispatcher:
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
             return floor.nobody(entry, line, now_s)
         if not line.queue.held.requests:  # 4
-            seat = line.choose(entry, now_s)
-            if seat is not None:
+            orders = floor.place(entry, line, now_s)
+            if orders is not None:
                 if line.promises.told:
                     line.promises.redeem(entry, now_s)
-                order = floor.seat(entry, line, seat, now_s)
                 line.note_load()
+                if line.config.hedge_ratio:
+                    orders += self._hedging.watch(entry, line, now_s)
                 if floor.wake_s is None or event.deadline_s < floor.wake_s:
                     # The first of many: those after it, with the same patience, find a wake-up set.
-                    return [order, *self._watch(entry, line, now_s), *floor.wake_by(event.deadline_s)]
-                if line.config.hedge_ratio:
-                    return [order, *self._hedging.watch(entry, line, now_s)]
-                return [order]
+                    orders += floor.wake_by(event.deadline_s)
+                return orders
         return self._wait(entry, line, now_s)
-
-    def _watch(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
-        return self._hedging.watch(entry, line, now_s) if line.config.hedge_ratio else []
 
     def _wait(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """Cases 5 and 6 of an arrival."""
@@ -164,7 +160,7 @@ class Dispatcher:
                 why = admission.displaced(line, other, now_s)
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)
             effects += floor.queue(entry, line, now_s)
-            if line.tenants.count > 1:
+            if line.tenants.is_contested:
                 effects += floor.fill(line, now_s)  # A slot that those before it may not take.
         if not line.anybody_serves() and len(line.queue) <= 1:
             effects.append(floor.report(now_s))

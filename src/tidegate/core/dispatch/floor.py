@@ -7,6 +7,7 @@ two, while it is hedged). The rules that decide which move to make are in ``disp
 from __future__ import annotations
 
 from tidegate.core.dispatch import admission
+from tidegate.core.dispatch.giving_way import way_for
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.queue import Held
@@ -75,18 +76,45 @@ class Floor:
             if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
                 effects += self.expire(entry, line, now_s)
                 continue
-            seat = line.choose(entry, now_s)
-            if seat is None and line.tenants.count > 1:
+            orders = self.place(entry, line, now_s)
+            if orders is None and line.tenants.count > 1:
                 for other in queue.others(entry):
-                    seat = line.choose(other, now_s)
-                    if seat is not None:
+                    orders = self.place(other, line, now_s)
+                    if orders is not None:
                         entry = other
                         break
-            if seat is None:
+            if orders is None:
                 break
             queue.take(entry)
-            effects.append(self.seat(entry, line, seat, now_s))
+            effects += orders
         return effects
+
+    def place(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
+        """Send the entry to the replica that is best for it; None when all are taken.
+
+        Where tenants or classes compete, longer prompts that have no token yet may have to give way.
+        """
+        seat = line.choose(entry, now_s)
+        way = way_for(line, entry, seat, now_s) if line.tenants.is_contested else None
+        if way is None:
+            return None if seat is None else [self.seat(entry, line, seat, now_s)]
+        seat, gone = way
+        effects: list[DispatchEffect] = []
+        for other in gone:
+            effects += self.take_back(other, line, now_s)
+        effects.append(self.seat(entry, line, seat, now_s))
+        seat.guest = entry
+        return effects
+
+    def take_back(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """The entry leaves its replica before it has a token, and waits for its next turn."""
+        replica_id = entry.replica_id
+        assert replica_id is not None
+        self.leave(entry, replica_id, now_s)
+        line.waits.turnover.taken_back()
+        entry.yields += 1
+        entry.gave_way_id = replica_id
+        return [CancelUpstream(entry.request_id, replica_id), *self.queue(entry, line, now_s)]
 
     def expire(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """The entry has waited for too long."""

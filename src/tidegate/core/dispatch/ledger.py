@@ -40,6 +40,7 @@ class Entry:
         "failures",
         "first_byte_s",
         "flow",
+        "gave_way_id",
         "hedge_id",
         "model",
         "number",
@@ -53,6 +54,7 @@ class Entry:
         "shifted_tokens",
         "tokens",
         "tried",
+        "yields",
     )
 
     def __init__(self, arrived: RequestArrived, now_s: float, number: int) -> None:
@@ -73,6 +75,10 @@ class Entry:
         self.failures = 0
         """Attempts that went wrong; being told "busy" is none."""
         self.tried: tuple[ReplicaId, ...] = ()
+        self.yields = 0
+        """How often it gave its place at a replica up before it had a token."""
+        self.gave_way_id: ReplicaId | None = None
+        """Where it did so last: that replica has a part of its prompt."""
         self.flow: Flow | None = None
         """Who has been charged for it; None when nobody waited when it was sent."""
         self.cost = 0.0

@@ -77,9 +77,12 @@ class Line:
 
     def choose(self, entry: Entry, now_s: float) -> Seat | None:
         """The seat to send this entry to, or None when all are taken. Filter, then pick."""
+        if self.tenants.is_contested:
+            for seat in self.seats:
+                seat.hear(now_s)
         candidates = open_seats(self.seats, now_s)
-        if self.tenants.count > 1:
-            candidates = self._for_tenant(entry, candidates, now_s)
+        if self.tenants.is_contested:
+            candidates = self._contested(entry, candidates, now_s)
         if not candidates:
             if not self.is_ramping:
                 return None
@@ -88,14 +91,23 @@ class Line:
                 return None
         return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
 
-    def _for_tenant(self, entry: Entry, candidates: list[Seat], now_s: float) -> list[Seat]:
-        """Whoever has much leaves the last slots alone; whoever has little may come before prompts that wait."""
+    def _contested(self, entry: Entry, candidates: list[Seat], now_s: float) -> list[Seat]:
+        """Whoever has much leaves the last slots alone; whoever has little may come before prompts that wait.
+        Who gave way goes back to where a part of its prompt is computed, and not before it is let."""
+        is_light, priority = self.is_light(entry), entry.arrived.priority
+        candidates = [s for s in candidates if s.guest is None or not _keeps_off(s.guest, priority, is_light)]
+        if entry.gave_way_id is not None:
+            candidates = [s for s in candidates if s.replica_id == entry.gave_way_id] or candidates
         share = self.config.reserve_share
-        if not share:
+        if self.tenants.count < 2 or not share:
             return candidates
-        if not self.tenants.is_light(entry.arrived.flow, self.slots):
+        if not is_light:
             return [seat for seat in candidates if seat.free > int(share * seat.route.slots)]
         return candidates or open_seats(self.seats, now_s, LIGHT_AHEAD)
+
+    def is_light(self, entry: Entry) -> bool:
+        """Its tenant is one of several and has little in flight."""
+        return self.tenants.count > 1 and self.tenants.is_light(entry.arrived.flow, self.slots)
 
     def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
         """A settled seat beside the one that works on this entry; None when none is free."""
@@ -125,6 +137,9 @@ class Line:
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
         seat.take(entry)
+        if self.tenants.is_contested and not entry.arrived.streams and len(self.waits.pace) >= SAMPLES_FEW:
+            usual_s = self.waits.pace.at(0.5) or 0.0
+            seat.expect(entry, now_s + (seat.opening + entry.arrived.prompt_tokens) * usual_s)
         self.tenants.taken(entry.arrived.flow)
         self.waits.turnover.taken(now_s)
         if self.watcher is not None:
@@ -214,7 +229,7 @@ class Line:
 
     def note_arrival(self, arrived: RequestArrived, now_s: float) -> None:
         self.span.arrived(arrived.prompt_tokens, now_s)
-        self.tenants.came(arrived.flow, now_s)
+        self.tenants.came(arrived.flow, arrived.priority, now_s)
 
     def note_load(self, more: int = 0) -> None:
         """Keep the largest concurrency since the report before. ``more`` were turned away."""
@@ -248,7 +263,7 @@ class Line:
         Where all who wait have the same claim, it does not matter whether they wait here or there.
         """
         usual = self.waits.pace.at(0.1)
-        ahead_s = self.config.prefill_ahead_s if self.tenants.count > 1 or self.queue.is_shared else 0.0
+        ahead_s = self.config.prefill_ahead_s if self.tenants.is_contested or self.queue.is_shared else 0.0
         limit = ahead_s / usual if usual and ahead_s and len(self.waits.pace) >= SAMPLES_FEW else inf
         for seat in self.seats:
             seat.opening_limit = limit
@@ -299,3 +314,8 @@ class Line:
             prompt_tokens_total=span.prompt_tokens_total,
             refused_total=span.refused_total,
         )
+
+
+def _keeps_off(guest: Entry, priority: int, is_light: bool) -> bool:
+    """Whether an entry of this class, of a tenant with little or much, stays away while the guest has no token."""
+    return guest.arrived.priority > priority or (guest.arrived.priority == priority and not is_light)

@@ -40,6 +40,12 @@ class Held:
         self.tokens += sign * entry.tokens
         self.bytes += sign * entry.arrived.body_bytes
 
+    def without(self, part: Held) -> Held:
+        """What is left of it without a part."""
+        if not part.requests:
+            return replace(self)
+        return Held(self.requests - part.requests, self.tokens - part.tokens, self.bytes - part.bytes)
+
 
 NOTHING = Held()
 
@@ -48,9 +54,12 @@ class Queue:
     """Requests in the order above, bounded in requests, tokens and bytes."""
 
     def __init__(self, limits: QueueLimits, total: Held | None = None) -> None:
-        """``total`` counts over all models' queues."""
+        """``total`` counts what no replica has been given yet, over all models' queues."""
         self.limits = limits
         self.held = Held()
+        self._back = Held()
+        """Of these, those that were sent before. They have been let in, and whoever comes is not to suffer for it
+        that they are here and not at a replica."""
         self.usual_tokens: float | None = None
         """What this model's answers are long; None before the first."""
         self._total = Held() if total is None else total
@@ -72,7 +81,7 @@ class Queue:
 
         ``promised`` are places kept for requests that were told to come back about now.
         """
-        held, limits = self.held, self.limits
+        held, limits = self.held.without(self._back), self.limits
         why = _over(held, entry, limits, 1.0, promised, "")
         if why is None and overall is not None:
             why = _over(self._total, entry, overall, 1.0, NOTHING, " of all models")
@@ -91,13 +100,13 @@ class Queue:
     def displaced(self, entry: Entry, overall: QueueLimits | None = None) -> list[Entry]:
         """Whom to turn away so the entry fits; nobody when it has no better claim than they, or when it is
         not for want of room in all that it does not fit."""
-        if self._fits_all(entry, self.held, self._total, overall):
+        if self._fits_all(entry, self.held.without(self._back), self._total, overall):
             return []
         lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
         if lowest is None or lowest.priority > entry.arrived.priority:
             return []
         flow = self._worst(lowest, entry)
-        left, total = replace(self.held), replace(self._total)
+        left, total = self.held.without(self._back), replace(self._total)
         gone: list[Entry] = []
         for last in reversed(flow.waiting.values()) if flow is not None else ():
             left.add(last, -1)
@@ -139,14 +148,18 @@ class Queue:
         """Queue the entry. Whether it fits is the caller's to ask; a retry joins in any case."""
         self._band(entry).join(entry, self.usual_tokens)
         self.held.add(entry)
-        self._total.add(entry)
+        (self._back if entry.attempts else self._total).add(entry)
 
     def leave(self, entry: Entry) -> bool:
         """Take the entry out, wherever it stands; False when it does not wait here."""
-        if not self.held.requests or not self._band(entry).leave(entry):
+        if not self.held.requests:
+            return False
+        band = self._band(entry)
+        was_sent = entry.request_id in band.back
+        if not band.leave(entry):
             return False
         self.held.add(entry, -1)
-        self._total.add(entry, -1)
+        (self._back if was_sent else self._total).add(entry, -1)
         return True
 
     def first(self, now_s: float) -> Entry | None:
@@ -183,8 +196,8 @@ class Queue:
     def take(self, entry: Entry) -> None:
         """The entry is sent: it leaves, and its tenant pays."""
         band = self._band(entry)
-        band.charge(entry)
         self.leave(entry)
+        band.charge(entry, self.usual_tokens)
         share = self.limits.aged_share
         if any(other.count for other in self._bands if other.priority > band.priority):
             self._debt = entry.cost * (1.0 / share - 1.0) if share else inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from math import inf
 
 from tidegate.core.dispatch.health import AT_ONCE, Breaker, Pressure
@@ -23,6 +24,7 @@ class Seat:
 
     __slots__ = (
         "breaker",
+        "guest",
         "has_served",
         "heard_s",
         "in_flight",
@@ -34,6 +36,7 @@ class Seat:
         "ramp",
         "replica_id",
         "route",
+        "silent",
         "tokens",
         "unbegun",
     )
@@ -46,11 +49,15 @@ class Seat:
         self.in_flight: dict[RequestId, Entry] = {}
         self.tokens = 0
         self.unbegun: dict[RequestId, int] = {}
-        """Prompt tokens of those whose first token has not come. Only streams tell when it does."""
+        """Prompt tokens of those whose first token has not come, in the order in which they were sent."""
+        self.silent: deque[tuple[float, RequestId]] = deque()
+        """Those of them that are answered in one piece, and the moment from which on theirs is taken to have come."""
         self.opening = 0
         """Of all of them."""
         self.opening_limit = inf
         """As many as it computes within a moment: who came later would wait behind more, whatever its claim."""
+        self.guest: Entry | None = None
+        """Whom others gave way to here, until its first token: it would share its steps with what is sent meanwhile."""
         self.heard_s: float | None = None
         """When it last began or ended an answer well; None before the first."""
         self.breaker = Breaker()
@@ -111,9 +118,36 @@ class Seat:
             self.unbegun[arrived.request_id] = arrived.prompt_tokens
             self.opening += arrived.prompt_tokens
 
+    def expect(self, entry: Entry, due_s: float) -> None:
+        """An answer in one piece does not tell when its first token is there. Until this moment it counts as one
+        that has none."""
+        self.unbegun[entry.request_id] = entry.arrived.prompt_tokens
+        self.opening += entry.arrived.prompt_tokens
+        self.silent.append((due_s, entry.request_id))
+
     def began(self, entry: Entry) -> None:
-        """Its first token has come, or will not."""
-        self.opening -= self.unbegun.pop(entry.request_id, 0)
+        """Its first token has come. Prompts are computed in their order, so the silent ones before it have theirs."""
+        request_id = entry.request_id
+        if self.silent and request_id in self.unbegun:
+            silent = {before for _, before in self.silent}
+            for before in list(self.unbegun):
+                if before == request_id:
+                    break
+                if before in silent:
+                    self._begun(before)
+        self._begun(request_id)
+
+    def hear(self, now_s: float) -> None:
+        """Of answers in one piece, take the first tokens to have come that must have by now."""
+        while self.silent and self.silent[0][0] <= now_s:
+            self._begun(self.silent.popleft()[1])
+
+    def _begun(self, request_id: RequestId) -> None:
+        self.opening -= self.unbegun.pop(request_id, 0)
+        if self.guest is not None and self.guest.request_id == request_id:
+            self.guest = None
+        if not self.unbegun:
+            self.silent.clear()
 
     def give_back(self, entry: Entry) -> bool:
         """The entry's slot is free again; False when it had none here."""
@@ -121,7 +155,7 @@ class Seat:
             return False
         self.tokens -= entry.tokens
         if self.unbegun:
-            self.began(entry)
+            self._begun(entry.request_id)
         return True
 
     def begin_ramp(self, ramp: Ramp) -> None:
@@ -132,7 +166,7 @@ class Seat:
     def next_s(self, now_s: float) -> float | None:
         """When it may take more by the passing of time alone; None when nothing of the kind holds it."""
         if not self.is_held:
-            return None
+            return self.silent[0][0] if self.silent else None
         if self.breaker.rests_until_s is not None:
             return self.breaker.rests_until_s
         return self.pressure.next_s(self.route.slots, now_s)

@@ -1,4 +1,4 @@
-"""Which tenants use a model at the moment, and which of them use little of it.
+"""Which tenants and classes use a model at the moment, and which tenants use little of it.
 
 Where several do, a loud one may not take the last free slots: they are for whoever has less than half of
 an equal share in flight. So a quiet tenant need not wait until one of the loud one's answers ends.
@@ -18,25 +18,31 @@ LIGHT_RATIO = 0.5
 class Tenants:
     """Counts by tenant; who has nothing in flight and has not come for a minute is forgotten."""
 
-    __slots__ = ("_in_flight", "_looked_s", "_seen_s", "count")
+    __slots__ = ("_classes_s", "_in_flight", "_looked_s", "_seen_s", "count", "is_contested")
 
     def __init__(self) -> None:
         self.count = 0
         """Tenants heard of within a minute, as of the last look."""
+        self.is_contested = False
+        """More than one tenant or priority class was heard of within a minute, as of the last look."""
         self._seen_s: dict[FlowId, float] = {}
+        self._classes_s: dict[int, float] = {}
         self._in_flight: dict[FlowId, int] = {}
         self._looked_s = 0.0
 
     def __repr__(self) -> str:
         return f"<Tenants {self.count}>"
 
-    def came(self, flow: FlowId, now_s: float) -> None:
-        """A request of this tenant arrived."""
+    def came(self, flow: FlowId, priority: int, now_s: float) -> None:
+        """A request of this tenant and class arrived."""
         self._seen_s[flow] = now_s
+        self._classes_s[priority] = now_s
         if now_s >= self._looked_s + LOOK_EVERY_S:
-            self._looked_s = now_s
-            self._seen_s = {one: at_s for one, at_s in self._seen_s.items() if at_s > now_s - RECENT_S}
+            self._looked_s, since_s = now_s, now_s - RECENT_S
+            self._seen_s = {one: at_s for one, at_s in self._seen_s.items() if at_s > since_s}
+            self._classes_s = {one: at_s for one, at_s in self._classes_s.items() if at_s > since_s}
             self.count = len(self._seen_s)
+            self.is_contested = self.count > 1 or len(self._classes_s) > 1
 
     def taken(self, flow: FlowId) -> None:
         """One of its requests got a slot."""

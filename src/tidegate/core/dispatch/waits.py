@@ -87,6 +87,10 @@ class Turnover:
         self._held -= 1
         self._left += 1.0
 
+    def taken_back(self) -> None:
+        """The last slot given back was one whose request goes on elsewhere: that is no turn of it."""
+        self._left -= 1.0
+
     def mean_s(self, now_s: float) -> float | None:
         """How long a slot is held; None when too little is known."""
         if self._left < FEW:
