@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from benchmarks.dispatch_queue.books import left_in
 from benchmarks.dispatch_queue.world import Ask, World
 from tidegate.core.settings import DispatchConfig, QueueLimits, Routing
 from tidegate.core.types import RequestId
@@ -86,15 +87,8 @@ def conserved(seed: int, requests: int) -> Conserved:
 
 
 def _left(world: World) -> int:
-    floor = world.dispatcher._floor
-    left = len(floor.ledger) + len(world.asks)
-    held = floor.waiting
-    left += held.requests + held.tokens + held.bytes
-    for line in floor.lines.values():
-        queue = line.queue
-        left += queue.held.requests + queue.held.tokens + queue.held.bytes + int(queue.work)
-        left += line.waits.turnover._held + line.in_flight
-        left += sum(seat.tokens + seat.opening + len(seat.unbegun) for seat in line.seats)
-        left += sum(len(load.visits) for load in line._picker.insight.loads.values())  # type: ignore[attr-defined]
-    left += sum(len(engine.sequences) for engine in world.engines.values())
-    return left
+    return (
+        left_in(world.dispatcher)
+        + len(world.asks)
+        + sum(len(one.sequences) for one in world.engines.values())
+    )

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
+from itertools import cycle
 
-from benchmarks.dispatch_queue.world import Ask, World
+from benchmarks.dispatch_queue.world import STEP_TOKENS, Ask, World
+from tidegate.config.settings import Client
 from tidegate.core.effects import Reject
 from tidegate.core.outcomes import Outcome
+from tidegate.core.settings import DispatchConfig
+from tidegate.core.types import FlowId
 from tidegate.core.windows import percentile
+from tidegate.gateway.auth import Keys
 
 REPLICAS = 2
 SLOTS = 64
 MEAN_PROMPT, MEAN_OUTPUT = 500, 200
 QUIET_PER_S = 1.0
+KEYS = [f"key-{number}" for number in range(100)]
+"""All of one tenant."""
 
 
-def fleet(seed: int) -> World:
+def fleet(seed: int, config: DispatchConfig | None = None, step_tokens: int = STEP_TOKENS) -> World:
     """Two replicas that serve from the beginning."""
-    world = World(SLOTS, seed)
+    world = World(SLOTS, seed, config, step_tokens)
     for number in range(REPLICAS):
         world.engine(f"m-{number + 1}")
     world.publish()
@@ -63,13 +72,25 @@ class Quiet:
     ttft_p99_s: float
     e2e_p99_s: float
     error_ratio: float
+    loud_tokens_per_s: float
+    """Of prompts that the other tenant was served."""
 
 
-def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: float = 400.0) -> Quiet:
-    """A quiet tenant of one request a second beside a loud one. Clients come back when they are told to."""
-    world = fleet(seed)
+def beside(
+    seed: int,
+    loud_per_s: float,
+    *,
+    prompt: int = MEAN_PROMPT,
+    config: DispatchConfig | None = None,
+    step_tokens: int = STEP_TOKENS,
+    seconds: float = 400.0,
+) -> Quiet:
+    """A quiet tenant of one request a second beside a loud one, which uses each of its hundred keys in turn. Clients
+    come back when they are told to."""
+    world = fleet(seed, config, step_tokens)
     numbers = iter(range(10_000_000))
     quiet: list[Ask] = []
+    loud_flows = _flows()
 
     def arrive(flow: str, per_s: float, size: int) -> None:
         dice = world.dice
@@ -77,7 +98,7 @@ def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: 
             next(numbers),
             1 + int(dice.expovariate(1 / size)),
             1 + int(dice.expovariate(1 / MEAN_OUTPUT)),
-            flow,
+            flow if flow == "quiet" else next(loud_flows),
         )
         if flow == "quiet":
             quiet.append(ask)
@@ -97,9 +118,21 @@ def beside(seed: int, loud_per_s: float, *, prompt: int = MEAN_PROMPT, seconds: 
     ttft_s = sorted(ask.ttft_s for ask in measured)
     e2e_s = sorted(ask.e2e_s for ask in measured)
     failed = sum(1 for ask in measured if ask.outcome is not Outcome.COMPLETED or ask.tries > 1)
+    served = [record for _, record in world.records if record.outcome is Outcome.COMPLETED]
     return Quiet(
         len(measured),
         percentile(ttft_s, 0.99) or 0.0,
         percentile(e2e_s, 0.99) or 0.0,
         failed / max(1, len(measured)),
+        sum(record.prompt_tokens for record in served if record.flow != "quiet") / seconds,
     )
+
+
+def _flows() -> Iterator[str]:
+    """Whom the gateway takes each of a tenant's requests to be from."""
+    owner = Client(FlowId("loud"))
+    keys = Keys({sha256(key.encode()).hexdigest(): owner for key in KEYS})
+    for key in cycle(KEYS):
+        found = keys.client(f"Bearer {key}".encode())
+        assert found is not None
+        yield found.flow

@@ -116,7 +116,14 @@ class Call:
         )
         made.transcript = self.transcript
         made.is_open = self.is_open
+        made.heartbeat_s = self.heartbeat_s
         return made
+
+    def opened(self) -> None:
+        """The head of its stream has been sent, whichever replica is to answer."""
+        self.is_open = True
+        if self.other is not None:
+            self.other.is_open, self.other.keep_alive = True, self.keep_alive
 
     def start_answer(self, head: AnswerHead, length: int | None, out: bytes, *, chunked: bool) -> None:
         """Send the head, unless comments have needed one before, and the first bytes.

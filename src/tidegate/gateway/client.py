@@ -164,8 +164,12 @@ class ClientConnection(asyncio.Protocol):
         self._since_s = monotonic()
         self._buffer = b""
         self._drop_body()
-        if not self._transport.is_closing():
+        if self._transport.is_closing():
+            return
+        try:
             self._transport.write_eof()
+        except OSError:  # The client has reset the connection, which nobody has been told yet.
+            self._transport.abort()
 
     def abort(self) -> None:
         """Close at once; an answer that is under way is seen to be incomplete."""

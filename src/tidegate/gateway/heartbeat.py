@@ -8,7 +8,9 @@ of an answer has been passed on by that: the request may still be tried anywhere
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
+from tidegate.core.types import RequestId
 from tidegate.gateway.answer import STREAM_FIELDS
 from tidegate.gateway.call import Call
 from tidegate.gateway.framing import chunk
@@ -22,31 +24,35 @@ class Heartbeats:
     """Who is to hear something, how often, and when next."""
 
     def __init__(self) -> None:
-        self._next_s: dict[Call, float] = {}
+        self._next_s: dict[RequestId, float] = {}
 
     def __repr__(self) -> str:
         return f"<Heartbeats {len(self._next_s)}>"
 
+    def __len__(self) -> int:
+        return len(self._next_s)
+
     def begin(self, call: Call, now_s: float) -> None:
         """The call waits from now on."""
         if call.heartbeat_s is not None and call.streams:
-            self._next_s[call] = now_s + call.heartbeat_s
+            self._next_s[call.request_id] = now_s + call.heartbeat_s
 
     def end(self, call: Call) -> None:
-        """It has its answer, or ended without one."""
+        """It has its answer, or ended without one, whichever replica that came from."""
         if self._next_s:
-            self._next_s.pop(call, None)
+            self._next_s.pop(call.request_id, None)
 
-    def sweep(self, now_s: float) -> None:
+    def sweep(self, calls: Mapping[RequestId, Call], now_s: float) -> None:
         """Say that it goes on, to whom it is time to say so."""
-        for call, due_s in list(self._next_s.items()):
+        for request_id, due_s in list(self._next_s.items()):
+            call = calls[request_id]
             if call.began:
-                del self._next_s[call]
+                del self._next_s[request_id]
             elif due_s <= now_s and call.heartbeat_s is not None:
-                self._next_s[call] = now_s + call.heartbeat_s
+                self._next_s[request_id] = now_s + call.heartbeat_s
                 if not call.is_open:
-                    call.is_open = True
                     call.client.write(_head(call))
+                    call.opened()
                 call.client.write(COMMENT if call.http10 else chunk(COMMENT))
 
 

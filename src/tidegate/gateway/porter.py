@@ -220,7 +220,7 @@ class Porter:
             limit_s = self._silence_limit_s(call, connection.manners)
             if limit_s is not None and connection.silent_for_s(now_s) > limit_s:
                 connection.fail(Failure.SILENT)
-        self._heartbeats.sweep(now_s)
+        self._heartbeats.sweep(self._calls, now_s)
         self.pool.sweep(now_s, self._owner.routes)
         self._heads.clear()
 
