@@ -5,7 +5,7 @@ import pytest
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import ClientGone, Failure, FirstByte, Tick, UpstreamEnded, UpstreamFailed
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import QueueLimits
+from tidegate.core.settings import QueueLimits, Routing
 from unit.core.dispatch.dispatch_world import World, outcomes, rejected, sent
 
 LONG = 8_000
@@ -18,7 +18,7 @@ def taken_back(effects):
 def shared(replicas=1, **config):
     """Replicas of 8 slots that compute 10,000 prompt tokens a second, known to, and a quiet tenant among the users.
     Then the loud one fills half of the slots with long prompts: one is computed, the others wait."""
-    world = World(prefill_ahead_s=100.0, **config)
+    world = World(prefill_ahead_s=100.0, routing=Routing.LEAST_TOKENS, **config)
     world.table(0, *[(f"m-{n + 1}", 8) for n in range(replicas)])
     now_s = 0.0
     for n in range(40):
