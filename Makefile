@@ -21,6 +21,9 @@ GENERATED := docs/lifecycle.mmd=tidegate.core.lifecycle
 # Modules of benchmarks/, and packages there that can be run.
 BENCHMARKS := $(sort $(filter-out _%,$(notdir $(basename $(wildcard benchmarks/*.py)) $(patsubst %/__main__.py,%,$(wildcard benchmarks/*/__main__.py)))))
 
+# One file's tests stay together, on as many processes as there are cores; more than four would wait for the engines.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+
 FAST  := not slow and not browser and not vllm and not kubernetes
 EXTRA := (slow or browser) and not vllm and not kubernetes
 
@@ -45,7 +48,7 @@ demo: $(SERVE_READY) ## an emulated fleet under a day's load in minutes, and one
 # ---- test ----
 
 test: $(TEST_READY) ## every test but the slow ones; a few minutes at most (ARGS="-k queue")
-	@$(BIN)/python -m pytest -m "$(FAST)" $(ARGS)
+	@$(BIN)/python -m pytest -m "$(FAST)" $(PARALLEL) $(ARGS)
 
 test-all: test test-slow ## the same, then the slow and the browser tests
 
