@@ -18,6 +18,7 @@ check`` prints how far this is from the simulator that moves each request.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf
 
@@ -32,6 +33,9 @@ TINY = 0.05
 
 BRIDGE = 0.63
 """The expected top of a Brownian bridge, in deviations of its free end: sqrt(pi / 8)."""
+
+CRUMB = 1e-6
+"""Of a request: what rounding leaves of a parcel."""
 
 FEW = 1.0
 """Below this the noise of endings would be larger than what there is."""
@@ -64,7 +68,9 @@ class Flowed:
     rejected: float = 0.0
     failed: float = 0.0
     prompt_tokens: float = 0.0
+    """Of all that arrived."""
     output_tokens: float = 0.0
+    """Of answers that are complete."""
 
     @property
     def over(self) -> float:
@@ -187,6 +193,7 @@ class Pool:
     def _arrive(self, parcel: Parcel) -> None:
         flowed = self.flowed
         flowed.requests += parcel.requests
+        flowed.prompt_tokens += parcel.prompt_tokens
         limit = self._queue_limits.max_requests * self._queue_limits.class_share
         over = max(0.0, self.waiting + parcel.requests - limit)
         # What comes evenly over a slot does not stand in line all at once: only what was there before counts.
@@ -215,14 +222,16 @@ class Pool:
 
     def _let_in(self, count: float, middle_s: float, serving: float, prompt_s: float, step_s: float) -> None:
         """The first ``count`` of the line, at an even rate around this moment."""
-        passed, slowest_s = 0.0, 0.0
+        passed = 0.0
+        waits: list[tuple[float, float]] = []
+        """Of those let in, the longest first: wait and how many."""
         while self.line and passed < count - 1e-12:
             parcel = self.line[0]
             taken = min(parcel.requests, count - passed)
             part = taken / parcel.requests
             prompts, outputs = parcel.prompt_tokens * part, parcel.output_tokens * part
             wait_s = max(0.0, middle_s - parcel.arrived_s)
-            slowest_s = max(slowest_s, wait_s)
+            waits.append((wait_s, taken))
             slack_s = self._slo.ttft_s - wait_s - prompt_s - step_s
             in_time = taken * (1.0 - late_share(slack_s, self.prefill_share, serving, prompt_s))
             self.flowed.ttft_kept += in_time
@@ -230,9 +239,8 @@ class Pool:
             self.running += taken
             self._prompts += prompts
             self._owed += outputs
-            self.flowed.prompt_tokens += prompts
             passed += taken
-            if part >= 1.0:
+            if parcel.requests - taken < CRUMB:
                 self.line.popleft()
             else:
                 parcel.requests -= taken
@@ -240,14 +248,17 @@ class Pool:
                 parcel.output_tokens -= outputs
             self._leave_line(taken, prompts + outputs)
         if passed > 0:
-            base_s = slowest_s + prompt_s + step_s
             p50, p90, p95 = (
-                base_s + wait_quantile_s(ratio, self.prefill_share, serving, prompt_s)
+                _shortest_of_the_longest(waits, (1.0 - ratio) * passed)
+                + prompt_s
+                + step_s
+                + wait_quantile_s(ratio, self.prefill_share, serving, prompt_s)
                 for ratio in (0.50, 0.90, 0.95)
             )
             self.ttft_s = (p50, p90, p95)
 
     def _leave_line(self, requests: float, tokens: float) -> None:
+        # Where the line is empty there is nothing, whatever rounding says.
         self.waiting = max(0.0, self.waiting - requests) if self.line else 0.0
         self.waiting_tokens = max(0.0, self.waiting_tokens - tokens) if self.line else 0.0
 
@@ -309,3 +320,13 @@ class Pool:
         """Of the time, what prompts can take: in a step as full of chunks as it may be."""
         chunk_s = token_s * max(1, self._limits.max_step_tokens - batch)
         return chunk_s / (chunk_s + step_s)
+
+
+def _shortest_of_the_longest(waits: Sequence[tuple[float, float]], requests: float) -> float:
+    """The wait that so many requests exceed or reach, of parcels in order of their waits, longest first."""
+    passed = 0.0
+    for wait_s, count in waits:
+        passed += count
+        if passed >= requests:
+            return wait_s
+    return waits[-1][0]

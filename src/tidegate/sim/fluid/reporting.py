@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tidegate.core.events import EngineReported, SignalsReported
-from tidegate.core.types import DemandReport, Dice, LatencySummary, ModelDemand, ModelId, ReplicaLoad
+from tidegate.core.types import (
+    CapacityFigures,
+    DemandReport,
+    Dice,
+    LatencySummary,
+    ModelDemand,
+    ModelId,
+    ReplicaLoad,
+)
 from tidegate.sim.fluid.fleet import FluidFleet
 from tidegate.sim.fluid.pool import TINY, Pool
-from tidegate.sim.scenario import Scenario
+from tidegate.sim.scenario import ModelSetup, Scenario
+
+LEARNED_AFTER = 50
+"""Answers after which a gateway's learned laws are told: one every few seconds teaches them within minutes."""
 
 Page = EngineReported | SignalsReported
 
@@ -29,6 +41,7 @@ class Reporter:
         self._on_the_way: deque[tuple[float, Page]] = deque()
         self._latencies: dict[ModelId, deque[tuple[float, LatencySummary]]] = {m: deque() for m in pools}
         self._last_active_s: dict[ModelId, float | None] = dict.fromkeys(pools)
+        self._figures = {model: figures_of(model, setup) for model, setup in scenario.models.items()}
         self._seen: dict[ModelId, tuple[float, float]] = dict.fromkeys(pools, (0.0, 0.0))
 
     def __repr__(self) -> str:
@@ -48,7 +61,10 @@ class Reporter:
             ReplicaLoad(replica_id, whole(drained.requests), whole(drained.requests))
             for replica_id, drained in self._fleet.draining.items()
         ]
-        return DemandReport("fluid", route_version, models, tuple(loads))
+        learned = tuple(
+            self._figures[model] for model, pool in self._pools.items() if pool.flowed.ended >= LEARNED_AFTER
+        )
+        return DemandReport("fluid", route_version, models, tuple(loads), learned)
 
     def pages(self, now_s: float) -> Iterator[Page]:
         """Pages that have arrived by now."""
@@ -67,10 +83,9 @@ class Reporter:
         latency = LatencySummary()
         if pool.ttft_s is not None:
             latency = self._summary(pool)
-            kept = self._latencies[model]
-            kept.append((now_s, latency))
-            while kept[0][0] <= now_s - self._scraping.window_s:
-                kept.popleft()
+            self._latencies[model].append((now_s, latency))
+        minute = self._measured(model, now_s, 1.0)
+        latency = replace(latency, ttft_p90_s=minute.ttft_p90_s, tpot_p90_s=minute.tpot_p90_s)
         queued, in_flight = whole(pool.waiting), whole(pool.running + pool.prefilling)
         return ModelDemand(
             model=model,
@@ -85,6 +100,8 @@ class Reporter:
             oldest_wait_s=max(0.0, now_s - pool.line[0].arrived_s) if queued and pool.line else 0.0,
             last_active_s=self._last_active_s[model],
             latency=latency,
+            prompt_tokens_total=round(flowed.prompt_tokens),
+            refused_total=round(flowed.expired + flowed.rejected),
         )
 
     def _summary(self, pool: Pool) -> LatencySummary:
@@ -110,26 +127,30 @@ class Reporter:
             for replica_id in ids:
                 self._send(now_s, EngineReported(replica_id, whole(each), 0, min(1.0, kv)))
             busy = min(1.0, each + pool.prefill_share) if ids else None
-            self._send(now_s, SignalsReported(model, busy, self._measured(model)))
+            self._send(
+                now_s,
+                SignalsReported(model, busy, self._measured(model, now_s, self._scraping.latency_ratio)),
+            )
 
     def _send(self, now_s: float, page: Page) -> None:
         if self._scraping.loss_ratio > 0 and self._dice.uniform() < self._scraping.loss_ratio:
             return
         self._on_the_way.append((now_s + self._scraping.lag_s, page))
 
-    def _measured(self, model: ModelId) -> LatencySummary:
-        """Over the scraping window: the middle of the medians, and of each percentile its own over the slots."""
-        kept = [summary for _, summary in self._latencies[model]]
+    def _measured(self, model: ModelId, now_s: float, ratio: float) -> LatencySummary:
+        """Over the last minute: of each percentile the same one over the slots."""
+        kept = self._latencies[model]
+        while kept and kept[0][0] <= now_s - self._scraping.window_s:
+            kept.popleft()
         if not kept:
             return LatencySummary()
-        ratio = self._scraping.latency_ratio
 
         def over(name: str, share: float) -> float:
-            values = sorted(getattr(summary, name) for summary in kept)
+            values = sorted(getattr(summary, name) for _, summary in kept)
             return float(values[min(len(values) - 1, int(share * len(values)))]) * ratio
 
         return LatencySummary(
-            samples=kept[-1].samples,
+            samples=kept[-1][1].samples,
             ttft_p50_s=over("ttft_p50_s", 0.5),
             ttft_p95_s=over("ttft_p95_s", 0.95),
             e2e_p50_s=over("e2e_p50_s", 0.5),
@@ -137,6 +158,27 @@ class Reporter:
             ttft_p90_s=over("ttft_p90_s", 0.9),
             tpot_p90_s=over("tpot_p90_s", 0.9),
         )
+
+
+def figures_of(model: ModelId, setup: ModelSetup) -> CapacityFigures:
+    """The two laws of ``core.capacity`` as a gateway learns them in the end: read off the engine's own law.
+
+    A prompt on an idle engine is ``k0 + k1 * x + k2 * x * x / 2`` in thousands of tokens, a step linear in both.
+    """
+    law = setup.law
+    none, one, two = (law.mixed_s(0, 0, [(tokens, 0)]) for tokens in (1, 1000, 2000))
+    bent = max(0.0, two - 2 * one + none)
+    first, second, cached = law.decode_s(1, 0, 1), law.decode_s(2, 0, 1), law.decode_s(1, 1000, 1)
+    return CapacityFigures(
+        model=model,
+        engine=setup.fleet.engine,
+        gpu="",
+        prefill=(none, one - none - 0.5 * bent, bent),
+        decode=(2 * first - second, second - first, cached - first),
+        prefill_samples=LEARNED_AFTER,
+        decode_samples=LEARNED_AFTER,
+        kv_tokens=None,
+    )
 
 
 def whole(requests: float) -> int:
