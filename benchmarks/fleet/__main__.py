@@ -10,7 +10,7 @@ import sys
 import time
 from functools import partial
 
-from benchmarks.fleet.frame import ROOT, SCENARIOS, Asked, write
+from benchmarks.fleet.frame import ROOT, SCENARIOS, SIZES, Asked, write
 from benchmarks.gateway.machine import facts
 
 
@@ -23,7 +23,9 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("scenario", nargs="*", help="only these; all when none is named")
-    parser.add_argument("--full", action="store_true", help="every case and seed: hours, not minutes")
+    parser.add_argument(
+        "--size", choices=SIZES, default="small", help="minutes, an hour, or every case and seed"
+    )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes that may work at once"
     )
@@ -35,15 +37,15 @@ def main() -> int:
     if unknown:
         parser.error(f"no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
     asked = Asked(
-        given.full, given.jobs, partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
+        given.size, given.jobs, partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
     )
     command = " ".join(["make bench-fleet", *([f'ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
     found = {}
     for name in given.scenario or SCENARIOS:
-        asked.say(f"\n{name}: {SCENARIOS[name]} ({'full' if asked.full else 'small'} size)")
+        asked.say(f"\n{name}: {SCENARIOS[name]} ({asked.size} size)")
         began_s = time.monotonic()
         found[name] = importlib.import_module(f"benchmarks.fleet.{name}").run(asked)
-        path = write(name, command, {"size": "full" if asked.full else "small", **facts()}, found[name])
+        path = write(name, command, {"size": asked.size, **facts()}, found[name])
         asked.say(f"{time.monotonic() - began_s:.0f} s; written to {path.relative_to(ROOT)}")
     if given.json:
         print(json.dumps(found))

@@ -64,7 +64,7 @@ class Pair:
 
 def run(asked: Asked) -> dict[str, Any]:
     """The table and its figures."""
-    curves = list(CURVES) if asked.full else ["swing", "flash"]
+    curves = list(CURVES) if asked.size != "small" else ["swing", "flash"]
     tasks = [(curve, law) for curve in curves for law in LAWS]
     asked.say(
         f"{'load':<8}{'law':<16}{'kept: fluid':>12}{'exact':>8}{'hours: fluid':>14}{'exact':>8}{'off':>7}"

@@ -17,8 +17,13 @@ from typing import Any, TypeVar
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "build" / "bench"
 
+SIZES = ("small", "medium", "full")
+
 SCENARIOS: dict[str, str] = {
     "check": "the fluid world beside the simulator that moves each request",
+    "field": "every law by name on public days: promise kept and replica-hours",
+    "regret": "our law beside the cheapest schedule known afterwards",
+    "noise": "reversals under a load that swings, and two-to-one cycles",
     "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
 }
 """Modules of this package, in the order in which they run."""
@@ -31,8 +36,8 @@ Answer = TypeVar("Answer")
 class Asked:
     """How much of a scenario is wanted."""
 
-    full: bool
-    """Every case and seed; otherwise what a few minutes allow."""
+    size: str
+    """``small``: what a few minutes allow; ``medium``: an hour; ``full``: every case and seed, many hours."""
     jobs: int
     """Processes that may work at once."""
     say: Callable[[str], None]

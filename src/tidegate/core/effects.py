@@ -177,6 +177,9 @@ class Prediction:
     queued: int
     """Of the demand decided on, how many requests would find no slot."""
     cost_per_h: float
+    attainment: float | None = None
+    """Share of the requests of the next minute that would keep the promise (``core.fleet.predicting``); None when
+    nothing is known of their lengths or of what a replica can do."""
 
 
 @value

@@ -9,7 +9,7 @@ service: 1 for Poisson arrivals and exponential service, 1/2 for equal services.
 
 from __future__ import annotations
 
-from math import erf, exp, log, sqrt
+from math import erf, exp, hypot, log, sqrt
 
 ALMOST_FULL = 0.999
 """A wait has no law at a utilisation of 1; whoever is beyond it treats the surplus as a line of its own."""
@@ -48,3 +48,22 @@ def wait_quantile_s(ratio: float, rho: float, servers: float, service_s: float, 
 def normal_share(deviations: float) -> float:
     """Share of a normal distribution below so many standard deviations above its mean."""
     return 0.5 * (1.0 + erf(deviations / sqrt(2.0)))
+
+
+PROMPTS_SQUARED = 2.0
+"""Mean square of what prompts take, by the square of the mean: that of exponential lengths."""
+BATCH_NOISE = 0.5
+"""Of the root of its batch, how far one request's mean batch swings: a Poisson number, smoothed over its life."""
+
+
+def pace_spread_s(
+    token_s: float, prompts_per_s: float, prompt_s: float, output_tokens: float, growth_s: float, batch: float
+) -> float:
+    """How far the mean time a token of one answer is from that of all: a standard deviation.
+
+    An answer of ``output_tokens`` meets a Poisson number of prompts in its life, each of which holds it up: shot noise,
+    whose variance is rate * span * mean square (Campbell 1909). Its batch, of which each further sequence makes a step
+    ``growth_s`` longer, swings too.
+    """
+    held_up_s = prompt_s * sqrt(PROMPTS_SQUARED * prompts_per_s * token_s / max(1.0, output_tokens))
+    return max(1e-9, hypot(held_up_s, growth_s * BATCH_NOISE * sqrt(max(0.0, batch))))

@@ -174,7 +174,7 @@ class FleetController:
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         grants = grant(wishes, self._limits, leaving, left)
         settled = [
-            plan.settle(demand, proposal, grants[plan.model], standing)
+            plan.settle(demand, proposal, grants[plan.model], standing, now_s)
             for plan, demand, proposal, standing in asked
         ]
         pools = self._keeper.pools

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
+from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
@@ -27,6 +28,7 @@ class _Basis:
     proposal: Proposal
     grant: Grant
     standing: Standing
+    now_s: float
 
 
 class Plan:
@@ -84,10 +86,12 @@ class Plan:
             can_start=self.gate.block(now_s) is None,
         )
 
-    def settle(self, demand: Demand, proposal: Proposal, grant: Grant, standing: Standing) -> Decision | None:
+    def settle(
+        self, demand: Demand, proposal: Proposal, grant: Grant, standing: Standing, now_s: float
+    ) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
         changed number, one held back in another way than was told last, or a remark."""
-        self._basis = _Basis(demand, proposal, grant, standing)
+        self._basis = _Basis(demand, proposal, grant, standing, now_s)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
         saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark)
@@ -102,16 +106,17 @@ class Plan:
         if self._basis is None:
             return None
         basis, desired = self._basis, self.desired
+        traffic = traffic_of(basis.demand, basis.now_s)
         return Decision(
             model=self.model,
             desired=desired,
             before=self._before,
             because=self._because(basis),
             held_by=basis.grant.held_by or basis.proposal.held_by,
-            inputs=_inputs(basis),
-            fewer=self._prediction(max(0, desired - 1), basis.demand),
-            chosen=self._prediction(desired, basis.demand),
-            more=self._prediction(desired + 1, basis.demand),
+            inputs=_inputs(basis, traffic),
+            fewer=self._prediction(max(0, desired - 1), basis.demand, traffic),
+            chosen=self._prediction(desired, basis.demand, traffic),
+            more=self._prediction(desired + 1, basis.demand, traffic),
         )
 
     @property
@@ -139,10 +144,13 @@ class Plan:
             why.append(self.remark)
         return "; ".join(why)
 
-    def _prediction(self, replicas: int, demand: Demand) -> Prediction:
+    def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
         slots = replicas * self.spec.slots
         queued = max(0, round(demand.peak) - slots)
-        return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h)
+        kept = None
+        if traffic is not None and demand.capacity is not None:
+            kept = attainment(replicas, traffic, demand.capacity, self.spec.slots, self.spec.scaling.promise)
+        return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h, kept)
 
 
 def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
@@ -219,7 +227,7 @@ def _coming(replica: Replica, cold: ColdStarts) -> Coming:
     return Coming(begun_s, None if took_s is None else begun_s + took_s, tier)
 
 
-def _inputs(basis: _Basis) -> dict[str, float]:
+def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:
     """The numbers that the decision was made from. What is not known is left out."""
     inputs = dict(basis.proposal.inputs)
     inputs["asked"] = float(basis.proposal.asked)
@@ -229,4 +237,8 @@ def _inputs(basis: _Basis) -> dict[str, float]:
     inputs["serving"] = float(basis.standing.serving)
     if basis.demand.complete_since_s is not None:
         inputs["complete_since_s"] = basis.demand.complete_since_s
+    if traffic is not None:
+        inputs["arrivals_per_s"] = traffic.arrivals_per_s
+        inputs["mean_prompt_tokens"] = traffic.prompt_tokens
+        inputs["mean_output_tokens"] = traffic.output_tokens
     return inputs

@@ -22,7 +22,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf
 
-from tidegate.core.queueing import busy_share, late_share, mean_wait_s, normal_share, wait_quantile_s
+from tidegate.core.queueing import (
+    busy_share,
+    late_share,
+    mean_wait_s,
+    normal_share,
+    pace_spread_s,
+    wait_quantile_s,
+)
 from tidegate.core.types import Dice
 from tidegate.sim.needs import prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
@@ -39,9 +46,6 @@ CRUMB = 1e-6
 
 FEW = 1.0
 """Below this the noise of endings would be larger than what there is."""
-
-BATCH_NOISE = 0.5
-"""Spread of what one request sees as its batch, in roots of the batch: a Poisson number, smoothed over its life."""
 
 
 @dataclass(slots=True)
@@ -178,7 +182,7 @@ class Pool:
         self.prefilling = let_in / span_s * (prompt_s + waits_s)
         self.swing = BRIDGE * (stays * (1.0 - left * left)) ** 0.5
         self._let_in(let_in, now_s + 0.5 * span_s, working, prompt_s, step_s)
-        self._end(stays, batch, step_s, left)
+        self._end(stays, batch, step_s, left, let_in / (span_s * working), prompt_s)
 
     def _pace(self, step_s: float, share: float, output: float, span_s: float) -> tuple[float, float]:
         """With so much of the time for prompts: of what runs, the share still there after the span; and of what
@@ -264,7 +268,9 @@ class Pool:
 
     # ---- out ----
 
-    def _end(self, stays: float, batch: int, step_s: float, left: float) -> None:
+    def _end(
+        self, stays: float, batch: int, step_s: float, left: float, let_in_per_s: float, prompt_s: float
+    ) -> None:
         """All but ``stays`` of what runs end."""
         if self.running <= 0:
             return
@@ -274,10 +280,10 @@ class Pool:
         ends = min(self.running, max(0.0, self.running - stays))
         if self.running - ends < TINY:
             ends = self.running
-        grows_s = (
-            self._law.decode_s(batch + 1, round((batch + 1) * self.kv_tokens() / self.running), 1) - step_s
-        )
-        spread_s = max(1e-9, grows_s * BATCH_NOISE * batch**0.5)
+        cached = round((batch + 1) * self.kv_tokens() / self.running)
+        grows_s = max(0.0, self._law.decode_s(batch + 1, cached, 1) - step_s)
+        output = self._owed / self.running
+        spread_s = pace_spread_s(self.tpot_seen_s, let_in_per_s, prompt_s, output, grows_s, batch)
         in_pace = normal_share((self._slo.tpot_s - self.tpot_seen_s) / spread_s)
         flowed = self.flowed
         flowed.ended += ends
