@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import exp
 
-from tidegate.core.effects import Launch, Stop
+from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
-from tidegate.core.fleet.replicas import slug
+from tidegate.core.fleet.replicas import size_in, slug
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
 from tidegate.sim.fluid.pool import Pool
@@ -22,13 +22,28 @@ HALF = 0.5
 ANYWHERE = Address("sim", 1)
 
 
+_IDLE = {State.DRAINING: Phase.DRAINING, State.WARM: Phase.WARM}
+"""States in which a loaded replica takes nothing new."""
+_SIZED = {Phase.WARM: State.WARM, Phase.SLEEPING: State.SLEEPING}
+
+
 @dataclass(slots=True)
-class Draining:
-    """A replica that takes nothing new."""
+class Emptying:
+    """A replica that takes nothing new: it drains, or stands warm in the pool."""
 
     model: ModelId
     requests: float
-    """What it had when it began to drain; it shrinks as answers end."""
+    """What it had when that began; it shrinks as answers end."""
+
+
+@dataclass(slots=True)
+class Changing:
+    """A replica on its way from one state to another."""
+
+    model: ModelId
+    begun_s: float
+    seen: Seen
+    """What will be seen when it is there."""
 
 
 class FluidFleet:
@@ -46,10 +61,11 @@ class FluidFleet:
         self._pools = pools
         self._dice = dice
         self._tell = tell
-        self._coming: list[tuple[float, ReplicaId]] = []
-        self._starting: dict[ReplicaId, tuple[ModelId, float]] = {}
+        self._due: list[tuple[float, ReplicaId]] = []
+        self._changing: dict[ReplicaId, Changing] = {}
+        self._sleeping: dict[ReplicaId, ModelId] = {}
         self.serving: dict[ModelId, dict[ReplicaId, None]] = {model: {} for model in setups}
-        self.draining: dict[ReplicaId, Draining] = {}
+        self.emptying: dict[ReplicaId, Emptying] = {}
         self.provision = Provision()
         self.launches = 0
         self.cold_starts_s: list[float] = []
@@ -57,7 +73,7 @@ class FluidFleet:
 
     def __repr__(self) -> str:
         count = sum(map(len, self.serving.values()))
-        return f"<FluidFleet serving={count} starting={len(self._starting)} draining={len(self.draining)}>"
+        return f"<FluidFleet serving={count} changing={len(self._changing)} emptying={len(self.emptying)}>"
 
     def adopt(self, model: ModelId, count: int) -> None:
         """So many serve already when the run begins."""
@@ -69,72 +85,104 @@ class FluidFleet:
     def launch(self, order: Launch) -> None:
         """Begin a cold start; it ends at the first slot after its time is over."""
         self.launches += 1
-        self._starting[order.replica_id] = (order.model, self.now_s)
-        took_s = sum(stage.draw_s(self._dice) for stage in self._setups[order.model].cold_start.stages())
-        heappush(self._coming, (self.now_s + took_s, order.replica_id))
-        self._move(order.replica_id, order.model, Phase.STARTING)
+        stages = self._setups[order.model].cold_start.stages()
+        took_s = sum(stage.draw_s(self._dice) for stage in stages)
+        self._change(order.replica_id, order.model, Seen.READY, took_s, Phase.STARTING)
+
+    def sleep(self, order: Sleep) -> None:
+        """Let a warm replica sleep."""
+        emptied = self.emptying.pop(order.replica_id, None)
+        if emptied is not None:
+            self._pools[emptied.model].lose(emptied.requests)
+            took_s = self._setups[emptied.model].cold_start.sleep_s
+            self._change(order.replica_id, emptied.model, Seen.SLEPT, took_s, Phase.WARM)
+
+    def wake(self, order: Wake) -> None:
+        """Begin to wake a sleeper; its GPUs are free."""
+        model = self._sleeping.pop(order.replica_id, None)
+        if model is not None:
+            setup = self._setups[model]
+            stages = setup.cold_start.waking(setup.fleet.pool.sleep_level)
+            took_s = sum(stage.draw_s(self._dice) for stage in stages)
+            self._change(order.replica_id, model, Seen.WOKEN, took_s, Phase.STARTING)
 
     def stop(self, order: Stop) -> None:
         """End a replica; what it still had is cut off."""
         replica_id = order.replica_id
-        started = self._starting.pop(replica_id, None)
-        drained = self.draining.pop(replica_id, None)
-        model = started[0] if started else drained.model if drained else self._model_of(replica_id)
-        if model is None:
-            return
-        if drained is not None:
-            self._pools[model].lose(drained.requests)
-        elif started is None:
+        changing = self._changing.pop(replica_id, None)
+        emptied = self.emptying.pop(replica_id, None)
+        model = self._sleeping.pop(replica_id, None)
+        if changing is not None:
+            model = changing.model
+        elif emptied is not None:
+            model = emptied.model
+            self._pools[model].lose(emptied.requests)
+        elif model is None:
+            model = next((name for name, ids in self.serving.items() if replica_id in ids), None)
+            if model is None:
+                return
             self._pools[model].lose(self.each(model))
             del self.serving[model][replica_id]
         self._move(replica_id, model, None)
         self._tell(ReplicaSeen(replica_id, Seen.EXITED, None, "stopped"))
 
     def publish(self, table: RouteTable) -> None:
-        """Whatever is said to drain drains from now on, and whatever is kept after all serves again."""
+        """Whatever drains or is warm takes nothing new from now on; whatever is to serve serves."""
         for route in table.routes:
-            drains = route.state is State.DRAINING
             serving = self.serving.get(route.model, {})
-            if drains and route.replica_id in serving:
-                self.draining[route.replica_id] = Draining(route.model, self.each(route.model))
+            phase = _IDLE.get(route.state)
+            if phase is not None and route.replica_id in serving:
+                self.emptying[route.replica_id] = Emptying(route.model, self.each(route.model))
                 del serving[route.replica_id]
-                self._move(route.replica_id, route.model, Phase.DRAINING)
-            elif route.state is State.SERVING and route.replica_id in self.draining:
-                del self.draining[route.replica_id]
+                self._move(route.replica_id, route.model, phase)
+            elif phase is not None and route.replica_id in self.emptying:
+                if self.provision.phase(route.replica_id) is not phase:
+                    self._move(route.replica_id, route.model, phase)
+            elif route.state is State.SERVING and route.replica_id in self.emptying:
+                del self.emptying[route.replica_id]
                 self._serve(route.replica_id, route.model)
 
     def begin_slot(self, now_s: float) -> None:
-        """Starts whose time is over are ready."""
+        """Changes whose time is over are seen."""
         self.now_s = now_s
-        while self._coming and self._coming[0][0] <= now_s:
-            _, replica_id = heappop(self._coming)
-            started = self._starting.pop(replica_id, None)
-            if started is None:
+        while self._due and self._due[0][0] <= now_s:
+            _, replica_id = heappop(self._due)
+            changed = self._changing.pop(replica_id, None)
+            if changed is None:
                 continue
-            model, launched_s = started
-            self.cold_starts_s.append(now_s - launched_s)
-            self._serve(replica_id, model)
-            self._tell(ReplicaSeen(replica_id, Seen.READY, ANYWHERE))
+            if changed.seen is Seen.SLEPT:
+                self._sleeping[replica_id] = changed.model
+                self._move(replica_id, changed.model, Phase.SLEEPING)
+                self._tell(ReplicaSeen(replica_id, Seen.SLEPT))
+                continue
+            if changed.seen is Seen.READY:
+                self.cold_starts_s.append(now_s - changed.begun_s)
+            # The table of the turn that follows says whether it serves or stands warm.
+            self._serve(replica_id, changed.model)
+            self._tell(ReplicaSeen(replica_id, changed.seen, ANYWHERE))
 
     def end_slot(self, span_s: float) -> None:
-        """What drains has got so much further."""
-        for drained in self.draining.values():
-            drained.requests *= exp(-span_s / self._pools[drained.model].stay_s)
-            if drained.requests < HALF:
-                drained.requests = 0.0
+        """What takes nothing new has got so much further."""
+        for emptied in self.emptying.values():
+            emptied.requests *= exp(-span_s / self._pools[emptied.model].stay_s)
+            if emptied.requests < HALF:
+                emptied.requests = 0.0
 
     def each(self, model: ModelId) -> float:
         """Requests on one replica that serves."""
-        elsewhere = sum(d.requests for d in self.draining.values() if d.model == model)
+        elsewhere = sum(gone.requests for gone in self.emptying.values() if gone.model == model)
         return max(0.0, self._pools[model].running - elsewhere) / max(1, len(self.serving[model]))
 
-    def _model_of(self, replica_id: ReplicaId) -> ModelId | None:
-        return next((model for model, ids in self.serving.items() if replica_id in ids), None)
+    def _change(self, replica_id: ReplicaId, model: ModelId, seen: Seen, took_s: float, phase: Phase) -> None:
+        self._changing[replica_id] = Changing(model, self.now_s, seen)
+        heappush(self._due, (self.now_s + took_s, replica_id))
+        self._move(replica_id, model, phase)
 
     def _serve(self, replica_id: ReplicaId, model: ModelId) -> None:
         self.serving[model][replica_id] = None
         self._move(replica_id, model, Phase.SERVING)
 
     def _move(self, replica_id: ReplicaId, model: ModelId, phase: Phase | None) -> None:
-        spec = self._setups[model].fleet
-        self.provision.move(replica_id, phase, self.now_s, Share(spec.gpus, spec.price_per_h))
+        state = _SIZED.get(phase, State.SERVING) if phase else State.SERVING
+        size = size_in(self._setups[model].fleet, state)
+        self.provision.move(replica_id, phase, self.now_s, Share(size.gpus, size.price_per_h))

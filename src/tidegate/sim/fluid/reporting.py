@@ -59,7 +59,7 @@ class Reporter:
                 loads += [ReplicaLoad(replica_id, count, tokens) for replica_id in ids]
         loads += [
             ReplicaLoad(replica_id, whole(drained.requests), whole(drained.requests))
-            for replica_id, drained in self._fleet.draining.items()
+            for replica_id, drained in self._fleet.emptying.items()
         ]
         learned = tuple(
             self._figures[model] for model, pool in self._pools.items() if pool.flowed.ended >= LEARNED_AFTER

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.sim.fluid.world import FluidRun
 from tidegate.sim.oracle import Oracle, regret
-from tidegate.sim.provision import BILLED, ORDER, Phase
+from tidegate.sim.provision import ORDER, PROVISIONED, Phase
 from tidegate.sim.summary import HOUR_S, scale_steps
 
 
@@ -42,7 +42,7 @@ def scored(run: FluidRun, oracle: Oracle | None = None) -> Score:
     seconds = run.provision.seconds
     ups, downs, reversals = scale_steps(run.decisions)
     span_s = run.simulated_s or 1.0
-    hours = sum(seconds[phase] for phase in BILLED) / HOUR_S
+    hours = sum(seconds[phase] for phase in PROVISIONED) / HOUR_S
 
     def share(kept: float) -> float:
         return kept / over if over > 0 else 1.0

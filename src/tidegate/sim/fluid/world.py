@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop, WakeAt
+from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake, WakeAt
 from tidegate.core.events import DemandReported, FleetConfigured
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import ModelId
@@ -85,6 +85,10 @@ def flow(
     return _FluidWorld(loads, scenario, seed, journal, progress).run()
 
 
+def _nothing(order: object) -> None:
+    """The next table says it, or the next slot comes anyway."""
+
+
 class _FluidWorld:
     """Everything around the controller. Owns the clock."""
 
@@ -121,9 +125,13 @@ class _FluidWorld:
         self._carry: dict[type, Callable[[Any], None]] = {
             Launch: self._fleet.launch,
             Stop: self._fleet.stop,
+            Sleep: self._fleet.sleep,
+            Wake: self._fleet.wake,
+            Promote: _nothing,
+            Demote: _nothing,
             PublishRoutes: self._publish,
             Decision: lambda decision: self._decisions.append((self._now_s, decision)),
-            WakeAt: lambda _: None,
+            WakeAt: _nothing,
         }
 
     def run(self) -> FluidRun:
@@ -189,9 +197,9 @@ class _FluidWorld:
             )
         serving = len(self._fleet.serving[model])
         draining = held = 0.0
-        if self._fleet.draining:
+        if self._fleet.emptying:
             each = max(1.0, self._fleet.each(model))
-            for drained in self._fleet.draining.values():
+            for drained in self._fleet.emptying.values():
                 if drained.model == model:
                     held += drained.requests
                     draining += min(1.0, drained.requests / each)
