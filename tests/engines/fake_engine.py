@@ -6,6 +6,7 @@ be told to do, take ``engines.tiny``.
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -24,6 +25,13 @@ vllm:kv_cache_usage_perc{engine="0",model_name="fake"} 0.25
 def main():
     options = parse()
     print("fake engine starts", flush=True)
+    if options.weights:
+        print(f"weights {hashlib.sha256(options.weights.read_bytes()).hexdigest()}", flush=True)
+    if options.compiles_into:
+        folder = Path(os.environ[options.compiles_into])
+        folder.mkdir(parents=True, exist_ok=True)
+        print("compiled before" if (folder / "kernel").exists() else "compiles", flush=True)
+        (folder / "kernel").touch()
     if options.first_port_is_taken and not options.first_port_is_taken.exists():
         options.first_port_is_taken.touch()
         sys.exit("error: [Errno 98] Address already in use")
@@ -53,6 +61,8 @@ def parse():
     parser.add_argument(
         "--first-port-is-taken", type=Path, metavar="FILE", help="fail to bind unless FILE exists; make it"
     )
+    parser.add_argument("--weights", type=Path, help="a file to read first")
+    parser.add_argument("--compiles-into", metavar="VARIABLE", help="where to keep what it compiles")
     parser.add_argument("--chatter-bytes", type=int, default=0, help="print so much")
     return parser.parse_args()
 

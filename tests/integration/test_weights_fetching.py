@@ -34,13 +34,18 @@ async def server():
 async def test_a_large_file_comes_in_many_ranges_at_once_and_each_byte_once(node, server):
     data = server.put("/m.gguf", noise(12 * MIB))
 
+    async def with_pauses(asked, request):
+        return await server.send(request, asked, data, pause_s=0.002)
+
+    server.fault(with_pauses)
     ref = await node.fetch(f"{server.url}/m.gguf")
 
     assert node.read(f"{server.url}/m.gguf") == data
     assert ref.files["m.gguf"].sha256 == sha256(data)
     assert server.most_at_once >= 3
-    # What one connection had begun to send when another took over its end is lost: less than a buffer.
-    assert server.sent_bytes < 2 * len(data)
+    # One byte to ask with; and on a busy machine one connection may take over from another.
+    assert len(data) < server.sent_bytes < 1.5 * len(data)
+    assert len(server.ranges("/m.gguf")) >= 4
     assert ref.fetched_bytes == len(data)
     assert ref.fetched_in_s > 0
     assert ref.host == host_of(server.url)
@@ -188,23 +193,23 @@ async def test_a_file_that_never_stays_the_same_is_given_up(node, server):
 
 
 async def test_a_slow_connection_is_left_with_little(node, server):
-    data = server.put("/m.gguf", noise(8 * MIB))
+    data = server.put("/m.gguf", noise(16 * MIB))
     slow = []
 
     async def slowly(asked, request):
-        # The first request for a real range crawls: 64 KiB each 0.05 s, 6 s for the whole.
+        # The first request for a real range crawls: 64 KiB each 0.06 s, 4 s for its 4 MiB.
         if asked.range not in (None, (0, 1)) and not slow:
             slow.append(asked.range)
-            return await server.send(request, asked, data, pause_s=0.05)
+            return await server.send(request, asked, data, pause_s=0.06)
         return None
 
     server.fault(slowly)
-    async with asyncio.timeout(4):
+    async with asyncio.timeout(10):
         await node.fetch(f"{server.url}/m.gguf")
 
     assert node.read(f"{server.url}/m.gguf") == data
-    others = [span for span in server.ranges("/m.gguf") if span != slow[0]]
-    assert min(start for start, _ in others) < slow[0][1] // 2
+    ((start, end),) = slow
+    assert any(start < other < end for other, _ in server.ranges("/m.gguf"))
 
 
 async def test_a_connection_that_goes_silent_is_replaced(node, server):

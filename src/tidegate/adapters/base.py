@@ -6,7 +6,7 @@ An adapter is a table of facts with a few pure functions; it opens no socket and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -58,6 +58,18 @@ class SleepApi:
     """Answered at any time without waking it."""
 
 
+@dataclass(frozen=True, slots=True)
+class CompileCache:
+    """How an engine is told where to keep what it compiles."""
+
+    packages: tuple[str, ...]
+    """What it is made of; another version of any is another engine."""
+    folders: Mapping[str, str]
+    """Environment variables, each with its part of the folder."""
+    switches: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that turn it on."""
+
+
 class Readiness(Enum):
     """What the answer to a readiness probe means."""
 
@@ -102,9 +114,11 @@ class EngineSpec:
     model_name: str
     """The name that clients use; the engine is told to answer to it."""
     weights: str
-    """A path or a repository name, from the operator's file and never from a request."""
+    """A path, a source or a repository name, from the operator's file and never from a request."""
     slots: int
     """The engine's batch size."""
+    weights_sha256: str | None = None
+    """What must have come from a source that Tidegate fetches from."""
     context_tokens: int | None = None
     """For one request."""
     threads: int = 1
@@ -135,6 +149,10 @@ class Adapter(Protocol):
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
         """What the process needs to find in its environment beside the backend's own minimum."""
+
+    @property
+    def compile_cache(self) -> CompileCache | None:
+        """Where it keeps what it compiles; None when it compiles nothing worth keeping."""
 
     def batch_size(self, argv: Sequence[str]) -> int | None:
         """The batch size that this command line gives the engine; None when it does not say."""

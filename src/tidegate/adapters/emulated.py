@@ -21,6 +21,7 @@ class Emulated(Vllm):
 
     name = "emulated"
     # Its answers depend on the whole prompt, so a prompt with a beginning of one gets another.
+    compile_cache = None
     manners = replace(Vllm.manners, continues_completions=False)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:

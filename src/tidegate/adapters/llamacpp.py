@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners, Probe
+from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners, Probe
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -49,6 +49,7 @@ class LlamaCpp:
     metrics_path = "/metrics"
     sleep_api = None
     sleep_check_path = "/props"
+    compile_cache: CompileCache | None = None
     readiness = staticmethod(openai_api.token_readiness)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:

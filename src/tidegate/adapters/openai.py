@@ -21,6 +21,7 @@ class OpenAI:
     metrics_path = None
     sleep_api = None
     sleep_check_path = None
+    compile_cache = None
     probe = staticmethod(openai_api.chat_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
+from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -27,6 +27,18 @@ _NAMES = (_RUNNING, _WAITING, _KV, _CACHE_CONFIG, _PROMPT, _CACHED, _OUTPUT, _RE
 _ENGINE = "dp_rank"
 
 
+_COMPILED = CompileCache(
+    packages=("sglang", "torch", "triton", "flashinfer-python", "sgl-kernel"),
+    folders={
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "TRITON_CACHE_DIR": "triton",
+        "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+        "SGLANG_DG_CACHE_DIR": "deep_gemm",
+        "CUDA_CACHE_PATH": "cuda",
+    },
+)
+
+
 class SGLang:
     """The SGLang server."""
 
@@ -39,6 +51,7 @@ class SGLang:
     metrics_path = "/metrics"
     sleep_api = None
     sleep_check_path = None
+    compile_cache: CompileCache | None = _COMPILED
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

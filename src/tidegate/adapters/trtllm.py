@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
+from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -29,6 +29,20 @@ _LORA_FIELD = "lora_request"
 _Number = TypeVar("_Number", int, float)
 
 
+_COMPILED = CompileCache(
+    packages=("tensorrt_llm", "tensorrt", "torch", "triton"),
+    folders={
+        "TLLM_LLMAPI_BUILD_CACHE_ROOT": "engines",
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "TRITON_CACHE_DIR": "triton",
+        "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+        "CUDA_CACHE_PATH": "cuda",
+    },
+    switches={"TLLM_LLMAPI_BUILD_CACHE": "1"},
+)
+"""Engines that it builds itself are kept only when told so."""
+
+
 class TrtLlm:
     """The ``trtllm-serve`` server."""
 
@@ -37,6 +51,7 @@ class TrtLlm:
     metrics_path = "/prometheus/metrics"
     sleep_api = None
     sleep_check_path = None
+    compile_cache: CompileCache | None = _COMPILED
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

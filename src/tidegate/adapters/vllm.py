@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import Call, EngineMetrics, EngineSpec, Manners, SleepApi
+from tidegate.adapters.base import Call, CompileCache, EngineMetrics, EngineSpec, Manners, SleepApi
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -50,6 +50,18 @@ _NAMES = (
 )
 
 
+_COMPILED = CompileCache(
+    packages=("vllm", "torch", "triton", "flashinfer-python"),
+    folders={
+        "VLLM_CACHE_ROOT": "vllm",
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "TRITON_CACHE_DIR": "triton",
+        "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+        "CUDA_CACHE_PATH": "cuda",
+    },
+)
+"""vLLM keeps graphs below its root; kernels that are compiled beside them go where their compilers say."""
+
 # Level 1 keeps the weights in host memory and needs no more than a wake-up. Level 2 drops them: they are read again
 # between waking their memory and that of the KV cache, or both would be needed at once. Blocks that were cached before
 # are gone, which the prefix cache must be told (vLLM docs, features/sleep_mode; blog 2025-10-26).
@@ -85,6 +97,7 @@ class Vllm:
     )
     metrics_path = "/metrics"
     sleep_check_path = None
+    compile_cache: CompileCache | None = _COMPILED
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     sleep_api: SleepApi | None = _SLEEP_API

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.effects import Launch, Sleep, Stop, Wake
-from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
+from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen, WeightsSeen
 from tidegate.core.types import ReplicaId
 
-FleetEvent = ReplicaSeen | ReplicaAdopted | EngineReported
+FleetEvent = ReplicaSeen | ReplicaAdopted | EngineReported | WeightsSeen
 Report = Callable[[FleetEvent], None]
 
 
@@ -44,6 +44,10 @@ class Fleet(Protocol):
 
     def stop(self, order: Stop) -> None:
         """End a replica's whole process group. EXITED follows once it is empty. Idempotent."""
+
+    def prefetch(self, order: Prefetch) -> None:
+        """Have a model's weights on the node before a replica needs them, out of the way of everything else.
+        ``WeightsSeen`` follows. A backend that keeps no weights does nothing."""
 
     def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
         """What this replica's engine was started with, whatever is configured by now; None when there is

@@ -15,7 +15,7 @@ from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
 from tidegate.backends.watching import Patience, until_silent
-from tidegate.core.effects import Launch, Sleep, Stop, Wake
+from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, ModelId, ReplicaId
@@ -114,6 +114,9 @@ class StaticFleet:
                 task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await client.close()
+
+    def prefetch(self, order: Prefetch) -> None:
+        """Nothing: whoever runs these engines keeps their weights."""
 
     def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
         """What its engine was said to be when the address was taken; see ``Fleet.spec_of``."""

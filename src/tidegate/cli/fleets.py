@@ -10,6 +10,7 @@ from tidegate.backends.base import Fleet, FleetEvent
 from tidegate.backends.local.devices import Gpu
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
+from tidegate.backends.local.provisions import Provisions
 from tidegate.backends.static import StaticFleet, StaticModel
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.core.types import ModelId, ReplicaId
@@ -23,6 +24,7 @@ class Fleets:
             _local_models(settings),
             state_dir=settings.state_dir,
             gpus=[Gpu(device.index, device.memory_bytes) for device in settings.gpus],
+            weights=settings.weights,
         )
         self._static = StaticFleet(_static_models(settings))
         self.by_model: dict[ModelId, Fleet] = {}
@@ -39,7 +41,7 @@ class Fleets:
 
     def configure(self, settings: Settings) -> None:
         """Take over a new policy; replicas that run are left as they are."""
-        self._local.configure(_local_models(settings))
+        self._local.configure(_local_models(settings), settings.weights)
         self._static.configure(_static_models(settings))
         self._assign(settings)
 
@@ -47,6 +49,11 @@ class Fleets:
         """What a replica's engine was started with; None when nobody knows the replica."""
         fleet = self.by_model.get(model)
         return None if fleet is None else fleet.spec_of(replica_id)
+
+    @property
+    def provisions(self) -> Provisions | None:
+        """What is kept on this machine's disk; None while the fleet is not open."""
+        return self._local.provisions
 
     def last_words(self, model: ModelId, replica_id: ReplicaId) -> str:
         """What an engine said last. It may hold anything, so it is for the admin page alone."""

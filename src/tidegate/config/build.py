@@ -21,12 +21,14 @@ from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
+from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import (
     ALL_QUEUES,
     DispatchConfig,
     FleetLimits,
     FleetModel,
     Pool,
+    Prefetching,
     Promise,
     QueueLimits,
     Restarts,
@@ -37,12 +39,17 @@ from tidegate.core.settings import (
     TrafficShift,
 )
 from tidegate.core.types import FlowId, ModelId
+from tidegate.weights.settings import WeightsSettings
 
 
 def built(policy: Policy, base: Path) -> Settings:
     """The settings that a policy without problems means. Relative paths start at ``base``."""
     fleet, journal = policy.fleet, policy.journal
-    state_dir = weights.resolved(fleet.state_dir, base) if fleet.state_dir else _user_state_dir()
+    state_dir = (
+        weights.resolved(fleet.state_dir, base)
+        if fleet.state_dir
+        else _user_dir("XDG_STATE_HOME", ".local/state")
+    )
     journal_dir = None
     if journal is not None:
         journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
@@ -58,6 +65,7 @@ def built(policy: Policy, base: Path) -> Settings:
         models=MappingProxyType(models),
         limits=limits,
         state_dir=state_dir,
+        weights=_weights(policy.weights, base),
         journal_dir=journal_dir,
         journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
         gpus=tuple(fleet.gpus),
@@ -71,12 +79,18 @@ def _values(section: BaseModel, *leave_out: str) -> dict[str, Any]:
     return {name: getattr(section, name) for name in type(section).model_fields if name not in leave_out}
 
 
-def _user_state_dir() -> Path:
-    """Where programs keep what must outlive them, by the desktop's convention."""
-    configured = os.environ.get("XDG_STATE_HOME", "")
+def _weights(section: Weights, base: Path) -> WeightsSettings:
+    folder = _user_dir("XDG_CACHE_HOME", ".cache") / "weights"
+    if section.cache_dir:
+        folder = weights.resolved(section.cache_dir, base)
+    return WeightsSettings(cache_dir=folder, **_values(section, "cache_dir"))
+
+
+def _user_dir(variable: str, otherwise: str) -> Path:
+    """Where programs keep what must outlive them, or can be had again, by the desktop's convention."""
+    configured = os.environ.get(variable, "")
     # The convention: a relative path there is invalid and to be ignored.
-    state = Path(configured) if configured.startswith("/") else Path.home() / ".local" / "state"
-    return state / "tidegate"
+    return (Path(configured) if configured.startswith("/") else Path.home() / otherwise) / "tidegate"
 
 
 def _gateway(section: Gateway) -> GatewaySettings:
@@ -98,6 +112,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         drain_deadline_s=model.drain_deadline_s,
         expected_start_s=model.expected_start_s,
         pool=Pool(**_values(model.pool)),
+        prefetch=Prefetching(model.prefetch),
         command_hash="" if spec is None else command_hash(spec, model.engine, model.gpus, model.memory_bytes),
     )
     parsed = (address(written) for written in model.static or ())
@@ -154,10 +169,11 @@ def _scaling(section: ScalingKeys, model: ModelKeys, timezone: str) -> Scaling:
 
 
 def _spec(name: str, model: ModelKeys, base: Path) -> EngineSpec:
-    lora = {adapter: weights.found(path, model.engine, base) for adapter, path in model.lora.items()}
+    lora = {adapter: weights.found_adapter(path, model.engine, base) for adapter, path in model.lora.items()}
     return EngineSpec(
         model_name=name,
         weights="" if model.weights is None else weights.found(model.weights, model.engine, base),
+        weights_sha256=model.weights_sha256,
         slots=model.slots,
         context_tokens=model.context_tokens,
         threads=model.threads,

@@ -14,6 +14,7 @@ from tidegate.config.scaling_keys import FloorKeys, written_law
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
+from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
 from tidegate.core.types import Address
 
@@ -40,6 +41,9 @@ def render(settings: Settings) -> str:
         "gateway": _written(Gateway, gateway)
         | {"keys": keys, "queues": _written(Queues, asdict(settings.queues))},
         "fleet": _written(Fleet, fleet) | {"gpus": [DEVICE.write(device) for device in settings.gpus]},
+        "weights": _written(
+            Weights, asdict(settings.weights) | {"cache_dir": str(settings.weights.cache_dir)}
+        ),
         "journal": OFF if settings.journal_dir is None else _written(Journal, journal),
         "models": {str(name): _model(model) for name, model in settings.models.items()},
         "shifts": {str(name): _shift(shift) for name, shift in settings.shifts.items()},
@@ -63,6 +67,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     dispatch = asdict(model.dispatch)
     values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
+        "prefetch": fleet.prefetch.value,
         "routing": model.dispatch.routing.value,
         "adapter_slots": model.dispatch.adapter_slots,
         "memory_bytes": model.memory_bytes,
@@ -71,7 +76,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     }
     many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
     if spec is not None:
-        values |= {"weights": spec.weights or None}
+        values |= {"weights": spec.weights or None, "weights_sha256": spec.weights_sha256}
         values |= {"context_tokens": spec.context_tokens, "threads": spec.threads}
         many = {
             "args": list(spec.extra_args),

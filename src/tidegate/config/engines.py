@@ -6,8 +6,10 @@ from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.core.types import Address
+from tidegate.weights.needs import by_identity
 
 LLAMACPP = "llamacpp"
+TRTLLM = "trtllm"
 OPENAI = "openai"
 EMULATED = "emulated"
 
@@ -37,7 +39,7 @@ def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
 def command_hash(spec: EngineSpec, engine: str, gpus: int, memory_bytes: int | None) -> str:
     """The same for two replicas that would be started alike."""
     adapter = adapter_of(engine)
-    return "" if adapter is None else commands.command_hash(adapter, spec, gpus, memory_bytes)
+    return "" if adapter is None else commands.command_hash(adapter, by_identity(spec), gpus, memory_bytes)
 
 
 def batch_size(spec: EngineSpec, engine: str, gpus: int) -> int | None:

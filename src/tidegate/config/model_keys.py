@@ -21,6 +21,7 @@ from tidegate.core.settings import (
     OWN_ROUTINGS,
     DispatchConfig,
     FleetModel,
+    Prefetching,
     Restarts,
     Scaling,
     ScalingPolicy,
@@ -41,9 +42,11 @@ _WORD = replace(
 _ENV_NAME = kinds.text(
     "name", r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable: letters, digits and _"
 )
+_SHA256 = kinds.text("SHA-256", r"[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case")
 _ENGINE = kinds.choice("engine", *ENGINES)
 _ROUTING = kinds.choice("name", *(routing.value for routing in OWN_ROUTINGS))
 _POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))
+_PREFETCH = kinds.choice("name", *(wanted.value for wanted in Prefetching))
 _URL = kinds.text(
     "address",
     r"http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}/?",
@@ -175,8 +178,19 @@ class ModelKeys(Strict):
     engine: Annotated[str, _ENGINE] = Field(description="The inference program, by its adapter's name")
     weights: Annotated[str, PATH] | None = Field(
         default=None,
-        description="A path (relative ones start at the policy file), a repository name, or "
-        "`package:NAME/FILE`: a file inside an installed Python package",
+        description="A path (relative ones start at the policy file); a source that Tidegate fetches from: "
+        "`https://HOST/FILE`, `s3://BUCKET/KEY`, `s3://BUCKET/PREFIX/`, `hf://OWNER/NAME[@REVISION][/FILE]`; a repository "
+        "name that the engine fetches; or `package:NAME/FILE`: a file inside an installed Python package",
+    )
+    weights_sha256: Annotated[str, _SHA256] | None = Field(
+        default=None,
+        description="What must have come from the source: the SHA-256 of the file, or of a folder's list, as "
+        "`tidegate weights list` prints it",
+    )
+    prefetch: Annotated[str, _PREFETCH] = Field(
+        default=_MODEL.prefetch.value,
+        description="When weights from a source are fetched though no replica waits for them: `ahead` of the time at "
+        "which the model was asked for a day or a week ago, `always`, `off`",
     )
     static: list[Annotated[str, _URL]] | None = Field(
         default=None,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tidegate.config import units, weights
+from tidegate.config import units
 from tidegate.config.engines import EMULATED, OPENAI, sleeps
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
+from tidegate.config.weights_keys import Weights
+from tidegate.config.weights_rules import weights_findings
 from tidegate.core.settings import ScalingPolicy
 from tidegate.core.types import Address
 
@@ -24,6 +28,7 @@ _OUR_FLAGS = frozenset({"--host", "--port"})
 
 _ONLY_WHEN_STARTED = (
     "weights",
+    "weights_sha256",
     "command",
     "extra_args",
     "env",
@@ -36,11 +41,13 @@ _ONLY_WHEN_STARTED = (
 """Keys without a meaning for engines that someone else runs."""
 
 
-def model_findings(name: str, model: ModelKeys, fleet: Fleet, base: Path) -> Iterator[Finding]:
+def model_findings(
+    name: str, model: ModelKeys, fleet: Fleet, keeping: Weights, base: Path
+) -> Iterator[Finding]:
     """Every rule that this model breaks."""
     path: KeyPath = ("models", name)
     yield from _source(path, model)
-    yield from _weights(path, model, base)
+    yield from weights_findings(path, model, keeping, base)
     yield from _command(path, model)
     yield from _static(path, model)
     yield from _scaling(path, model)
@@ -82,17 +89,6 @@ def _source(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
         yield Finding(path, None, message, rests_on)
 
 
-def _weights(path: KeyPath, model: ModelKeys, base: Path) -> Iterator[Finding]:
-    paths = {(*path, "lora", name): written for name, written in model.lora.items()}
-    if model.weights is not None:
-        paths[(*path, "weights")] = model.weights
-    for where, written in paths.items():
-        try:
-            weights.found(written, model.engine, base)
-        except ValueError as error:
-            yield Finding(where, written, str(error), (where, (*path, "engine")))
-
-
 def _command(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     for place, word in enumerate(model.extra_args):
         flag = word.partition("=")[0]
@@ -115,6 +111,16 @@ def _command(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     if "weights" in used and model.weights is None:
         message = "contains {weights}, but the model has none"
         yield Finding(where, None, message, (where, (*path, "weights")))
+    elif used.issubset(PLACEHOLDERS) and "port" in used and not _is_program(model.command[0], model.env):
+        message = "begins with a program that is not there; it must be a path, or a name on the engine's PATH"
+        yield Finding(where, None, message, (where, (*path, "env")))
+
+
+def _is_program(written: str, env: Mapping[str, str]) -> bool:
+    """Whether it could be started; what is filled in later is believed."""
+    if _PLACEHOLDER.search(written):
+        return True
+    return shutil.which(written, path=env.get("PATH") or os.environ.get("PATH")) is not None
 
 
 def _static(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:

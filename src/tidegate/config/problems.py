@@ -68,7 +68,7 @@ def dotted(path: KeyPath) -> str:
 
 def shown(path: KeyPath, value: object) -> str:
     """A value as the file has it, short enough for a line; ``(hidden)`` where it may be a secret."""
-    if _is_secret(path) or (isinstance(value, str) and "@" in value and "//" in value):
+    if _is_secret(path) or (isinstance(value, str) and "//" in value and ("@" in value or "?" in value)):
         return HIDDEN
     if value is None:
         return "empty"

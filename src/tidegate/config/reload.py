@@ -20,6 +20,8 @@ def differences(old: Settings, new: Settings) -> list[str]:
         fixed.append("fleet.gpus")
     if old.state_dir != new.state_dir:
         fixed.append("fleet.state_dir")
+    if old.weights.cache_dir != new.weights.cache_dir:
+        fixed.append("weights.cache_dir")
     if old.journal_dir != new.journal_dir:
         fixed.append("journal.dir")
     if old.journal_max_bytes != new.journal_max_bytes:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from tidegate.config import units
 from tidegate.config.document import Document
 from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
 from tidegate.config.model_rules import address, group_findings, model_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
+from tidegate.config.weights_rules import folder_findings
 from tidegate.core.types import Address
 
 
@@ -48,6 +50,8 @@ def _touches(path: KeyPath, gone: KeyPath) -> bool:
 
 def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
     yield from _listening(policy)
+    yield from _gateway_times(policy)
+    yield from folder_findings(_folders(policy), base)
     yield from _api_keys(policy)
     yield from _devices(policy)
     yield from _timezone(policy)
@@ -57,7 +61,7 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
     if not policy.models:
         yield Finding(("models",), None, "is missing or empty; a policy needs at least one model")
     for name, model in policy.models.items():
-        yield from model_findings(name, model, policy.fleet, base)
+        yield from model_findings(name, model, policy.fleet, policy.weights, base)
     yield from group_findings(policy.models)
 
 
@@ -81,6 +85,28 @@ def _listening(policy: Policy) -> Iterator[Finding]:
     if client.port == admin.port != 0 and _overlap(client.host, admin.host):
         message = f"it must differ from gateway.port, which is {client.port} too"
         yield Finding(admin.path, str(admin.port), message, rests_on=(client.path, admin.path))
+
+
+def _gateway_times(policy: Policy) -> Iterator[Finding]:
+    gateway = policy.gateway
+    if "first_byte_timeout_s" not in gateway.model_fields_set:
+        # A short request_timeout alone is no mistake: it ends what the other would have waited for.
+        return
+    if gateway.first_byte_timeout_s > gateway.request_timeout_s:
+        key, other = ("gateway", "first_byte_timeout"), ("gateway", "request_timeout")
+        message = (
+            f"it must be at most request_timeout, which is {units.format_duration(gateway.request_timeout_s)}"
+        )
+        yield Finding(key, units.format_duration(gateway.first_byte_timeout_s), message, (key, other))
+
+
+def _folders(policy: Policy) -> dict[KeyPath, str | None]:
+    journal = policy.journal
+    return {
+        ("fleet", "state_dir"): policy.fleet.state_dir,
+        ("journal", "dir"): None if journal is None else journal.dir,
+        ("weights", "cache_dir"): policy.weights.cache_dir,
+    }
 
 
 def _listeners(policy: Policy) -> tuple[_Listener, _Listener]:

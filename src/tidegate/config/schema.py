@@ -13,6 +13,7 @@ from tidegate.config.kinds import Kind
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.section import MODEL_NAME, Strict
 from tidegate.config.shell_keys import Fleet, Gateway, Journal
+from tidegate.config.weights_keys import Weights
 
 OFF = "off"
 
@@ -29,6 +30,7 @@ class Policy(Strict):
 
     gateway: Gateway = Gateway()
     fleet: Fleet = Fleet()
+    weights: Weights = Weights()
     journal: Annotated[Journal | None, BeforeValidator(_journal_off)] = Journal()
     # That there must be one is for the rules to say, so that they can look at the rest of a file without.
     models: dict[Annotated[str, MODEL_NAME], ModelKeys] = Field(

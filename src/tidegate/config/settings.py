@@ -17,6 +17,7 @@ from tidegate.core.settings import (
     TrafficShift,
 )
 from tidegate.core.types import Address, FlowId, ModelId
+from tidegate.weights.settings import WeightsSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class Settings:
     models: Mapping[ModelId, ModelSettings]
     limits: FleetLimits
     state_dir: Path
+    weights: WeightsSettings
     journal_dir: Path | None
     """None: no journal is written."""
     journal_max_bytes: int

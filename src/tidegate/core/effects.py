@@ -162,6 +162,15 @@ class Wake:
 
 
 @value
+class Prefetch:
+    """Have a model's weights on this node before a replica needs them there."""
+
+    model: ModelId
+    node: str
+    because: str
+
+
+@value
 class PublishRoutes:
     """Give every gateway this table."""
 

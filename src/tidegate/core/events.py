@@ -222,6 +222,23 @@ class EngineReported:
 
 
 @value
+class WeightsSeen:
+    """What of a model's weights is on a node's disk; and how they came, when some have just been fetched.
+
+    Figures of a fetch that was slowed on purpose are left out: they say nothing of the source."""
+
+    model: ModelId
+    node: str
+    host: str
+    """Where they come from; empty when nobody has asked there yet."""
+    total_bytes: int | None
+    missing_bytes: int | None
+    """None: they were never here, so nobody knows how much there is."""
+    fetched_bytes: int = 0
+    fetched_in_s: float = 0.0
+
+
+@value
 class SignalsReported:
     """Signals for the threshold law, from wherever the shell gets them. None: not known."""
 

@@ -265,6 +265,16 @@ class Restarts:
     """Requests in a row, as one gateway counts them, that must fail at a replica for it to be replaced."""
 
 
+class Prefetching(Enum):
+    """Which weights are fetched before a replica needs them."""
+
+    OFF = "off"
+    AHEAD = "ahead"
+    """Before a rise that is forecast."""
+    ALWAYS = "always"
+    """As soon as the model is configured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Replicas of one model that are held near to serving, beside those that serve."""
@@ -323,6 +333,8 @@ class FleetModel:
     """A draining replica with requests left is stopped after this."""
     expected_start_s: float | None = None
     """Cold start to expect before one has been measured."""
+    prefetch: Prefetching = Prefetching.AHEAD
+    """Of weights that Tidegate fetches."""
     command_hash: str = ""
     """The same for two replicas that are started alike. Those started otherwise are replaced."""
     pool: Pool = NO_POOL

@@ -8,7 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tidegate.backends.base import Fleet, FleetEvent
-from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake
+from tidegate.core.effects import (
+    Decision,
+    Demote,
+    Launch,
+    Prefetch,
+    Promote,
+    PublishRoutes,
+    Sleep,
+    Stop,
+    Wake,
+)
 from tidegate.core.events import DemandReported, ReplicaSeen
 from tidegate.core.fleet import FleetController, FleetView
 from tidegate.core.lifecycle import Seen
@@ -60,6 +70,7 @@ class ControlOwner:
                 Sleep: self._sleep,
                 Wake: self._wake,
                 Stop: self._stop,
+                Prefetch: lambda effect: self._fleets[effect.model].prefetch(effect),
                 PublishRoutes: lambda effect: publish(effect.table),
                 Decision: self._decided,
             },

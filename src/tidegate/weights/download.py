@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import hashlib
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -26,7 +27,8 @@ from tidegate.weights.web import READ_BYTES, Again, Waits, Web
 
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _LEAST_PART_BYTES = 1024 * 1024
-_PART_BYTES = 8 * 1024 * 1024, 64 * 1024 * 1024
+_PART_BYTES = 64 * 1024 * 1024
+_LOOK_AGAIN_S = 0.05
 _HASH_BYTES = 4 * 1024 * 1024
 _NOTE_EVERY_S = 1.0
 _CHANGES_MAX = 3
@@ -158,10 +160,8 @@ class Download:
         self._resumed = await asyncio.to_thread(self._partial.begin, about, is_checked=is_checked)
         self._count(self._resumed - self._counted)
         missing = self._partial.ranges.missing(about.size)
-        least, most = _PART_BYTES
-        parts = Parts(
-            missing, max(least, min(most, about.size // (4 * self._connections))), _LEAST_PART_BYTES
-        )
+        fair = -(-about.size // self._connections)
+        parts = Parts(missing, max(_LEAST_PART_BYTES, min(_PART_BYTES, fair)), _LEAST_PART_BYTES)
         hashing = _Hashing(self._partial, about.size, self._remote)
         is_over = asyncio.Event()
         following = asyncio.create_task(self._follow(hashing, is_over))
@@ -180,7 +180,12 @@ class Download:
         return await self._checked(about.size, hashing)
 
     async def _work(self, parts: Parts, about: About) -> None:
-        while (part := parts.take()) is not None:
+        while not parts.is_done:
+            part = parts.take(time.monotonic())
+            if part is None:
+                # Perhaps somebody turns out to be slow.
+                await asyncio.sleep(_LOOK_AGAIN_S)
+                continue
             try:
                 await self._fill(part, about)
             finally:

@@ -1,17 +1,21 @@
 """Which bytes of a file are here, and who fetches which of the rest. Pure.
 
 Ranges are half open. Work is handed out from the front, so that the file can be read behind it while it
-arrives; when nothing is left to hand out, half of the longest rest is taken from whoever has it. A slow
-connection so ends with little, where parts of fixed size would make everybody wait for it.
+arrives; when nothing is left to hand out, half of the rest that would take longest is taken from whoever has it.
+A slow connection so ends with little, where parts of fixed size would make everybody wait for it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 
 Range = tuple[int, int]
+
+SHARED_ABOVE_S = 1.0
+"""A rest that is over sooner is left to whoever has it."""
 
 
 class Ranges:
@@ -65,13 +69,25 @@ class Ranges:
 class Part:
     """Somebody's work: the bytes from ``at`` up to ``end``, which may come nearer while it is done."""
 
-    at: int
+    start: int
     end: int
+    began_s: float
+    at: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.at = self.start
 
     @property
     def left(self) -> int:
         """Bytes still to come."""
         return self.end - self.at
+
+    def left_s(self, now_s: float) -> float:
+        """How long they take if they come as those before did; without any, for ever after the first second."""
+        spent_s, done = now_s - self.began_s, self.at - self.start
+        if done == 0:
+            return inf if spent_s > SHARED_ABOVE_S else 0.0
+        return self.left * spent_s / done
 
 
 class Parts:
@@ -87,9 +103,14 @@ class Parts:
     def __repr__(self) -> str:
         return f"<Parts {len(self._waiting)} waiting, {len(self._taken)} taken>"
 
-    def take(self) -> Part | None:
-        """The next piece of work; None when there is none that is worth a request of its own."""
-        part = self._next() or self._half_of_the_longest()
+    @property
+    def is_done(self) -> bool:
+        """Nothing is left, and nobody is at work."""
+        return not self._waiting and not self._taken
+
+    def take(self, now_s: float) -> Part | None:
+        """The next piece of work; None when there is none for now that is worth a request of its own."""
+        part = self._next(now_s) or self._half_of_the_slowest(now_s)
         if part is not None:
             self._taken.append(part)
         return part
@@ -101,20 +122,22 @@ class Parts:
             self._waiting.append((part.at, part.end))
             self._waiting.sort(reverse=True)
 
-    def _next(self) -> Part | None:
+    def _next(self, now_s: float) -> Part | None:
         if not self._waiting:
             return None
         start, end = self._waiting.pop()
         cut = start + self._part_bytes
         if cut < end:
             self._waiting.append((cut, end))
-        return Part(start, min(cut, end))
+        return Part(start, min(cut, end), now_s)
 
-    def _half_of_the_longest(self) -> Part | None:
-        longest = max(self._taken, key=lambda part: part.left, default=None)
-        if longest is None or longest.left < 2 * self._least_bytes:
+    def _half_of_the_slowest(self, now_s: float) -> Part | None:
+        shared = [part for part in self._taken if part.left >= 2 * self._least_bytes]
+        slowest = max(shared, key=lambda part: (part.left_s(now_s), part.left), default=None)
+        # What the source has already sent of the half that is taken away is lost, a few megabytes at most.
+        if slowest is None or slowest.left_s(now_s) <= SHARED_ABOVE_S:
             return None
-        middle = longest.end - longest.left // 2
-        stolen = Part(middle, longest.end)
-        longest.end = middle
+        middle = slowest.end - slowest.left // 2
+        stolen = Part(middle, slowest.end, now_s)
+        slowest.end = middle
         return stolen

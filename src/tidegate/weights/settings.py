@@ -27,6 +27,8 @@ class WeightsSettings:
     hub_endpoint: str | None = None
     s3_endpoint: str | None = None
     s3_region: str | None = None
+    keeps_compiled: bool = True
+    """Engines get a folder for what they compile."""
 
 
 @dataclass(frozen=True, slots=True)

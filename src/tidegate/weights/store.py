@@ -110,11 +110,11 @@ class Store:
 
     def ref(self, source: Source) -> Ref | None:
         """What the source was found to be, if that is here, whole."""
-        return self._known(source) if self.missing_bytes(source) == 0 else None
+        return self.known(source) if self.missing_bytes(source) == 0 else None
 
     def missing_bytes(self, source: Source) -> int | None:
         """Of a source: 0 when it is here; None when it never was, so that nobody knows how much there is."""
-        ref = self._known(source)
+        ref = self.known(source)
         if ref is None:
             return None
         tree = self._tree(ref.digest)
@@ -331,8 +331,8 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def _known(self, source: Source) -> Ref | None:
-        """What it was found to be, here or not."""
+    def known(self, source: Source) -> Ref | None:
+        """What the source was found to be, here or not any more."""
         try:
             return msgspec.json.decode(self._ref_path(source).read_bytes(), type=Ref)
         except (OSError, msgspec.DecodeError):

@@ -358,8 +358,9 @@ KINDS = {
     "weights of no shape": (
         "models: {m: {engine: vllm, weights: --trust-remote-code}}",
         (
-            "line 1: models.m.weights is --trust-remote-code; it must be a path, a repository name such as Qwen/Qwen3-32B, "
-            "or package:NAME/FILE for a file inside an installed Python package"
+            "line 1: models.m.weights is --trust-remote-code; it must be a path, a source (https://, s3:// or hf://), a "
+            "repository name such as Qwen/Qwen3-32B that the engine fetches, or package:NAME/FILE for a file inside an "
+            "installed Python package"
         ),
     ),
     "weights in a package that is not installed": (
@@ -382,6 +383,112 @@ KINDS = {
             "line 1: models.m.weights is package:tidegate/../x; it must be package:NAME/FILE, "
             "the path of a file inside a Python package"
         ),
+    ),
+    "weights outside the package by an absolute path": (
+        "models: {m: {engine: llamacpp, weights: package:tidegate//etc/hostname}}",
+        (
+            "line 1: models.m.weights is package:tidegate//etc/hostname; it must be package:NAME/FILE, "
+            "the path of a file inside a Python package"
+        ),
+    ),
+    "a folder where a file is read": (
+        "models: {m: {engine: llamacpp, weights: .}}",
+        "line 1: models.m.weights is .; it must be one file, which is what llamacpp reads; this is a folder",
+    ),
+    "a file where a folder is read": (
+        "models: {m: {engine: vllm, weights: /etc/hostname}}",
+        (
+            "line 1: models.m.weights is /etc/hostname; it must be a folder with the model's files, "
+            "which is what vllm reads; this is a file"
+        ),
+    ),
+    "a whole repository where a file is read": (
+        "weights: {hub_endpoint: 'https://hub.example'}\nmodels: {m: {engine: llamacpp, weights: hf://org/tiny}}",
+        (
+            "line 2: models.m.weights is hf://org/tiny; it must name one file, which is what llamacpp reads, "
+            "such as hf://org/tiny/FILE"
+        ),
+    ),
+    "one object where a folder is read": (
+        "models: {m: {engine: vllm, weights: s3://models/tiny}}",
+        (
+            "line 1: models.m.weights is s3://models/tiny; it must be a folder with the model's files, which is what "
+            "vllm reads, such as s3://models/tiny/"
+        ),
+    ),
+    "a source with a password": (
+        "models: {m: {engine: llamacpp, weights: 'https://me:secret@h.example/m.gguf'}}",
+        (
+            "line 1: models.m.weights is (hidden); an address must not hold a name and password; "
+            "use a signed address or another source"
+        ),
+    ),
+    "a signed address with a mistake": (
+        "models: {m: {engine: llamacpp, weights: 'https://h.example/?X-Amz-Signature=abc'}}",
+        "line 1: models.m.weights is (hidden); it must be https://HOST/PATH, the address of one file",
+    ),
+    "a hub that nobody has named": (
+        "models: {m: {engine: vllm, weights: hf://org/tiny}}",
+        (
+            "line 1: models.m.weights is hf://org/tiny; weights.hub_endpoint, or HF_ENDPOINT in the environment, "
+            "must say where hf:// is"
+        ),
+    ),
+    "a bucket at a place that nobody has named": (
+        "models: {m: {engine: vllm, weights: s3://models/tiny/}}",
+        (
+            "line 1: models.m.weights is s3://models/tiny/; weights.s3_endpoint, or AWS_ENDPOINT_URL_S3 in the "
+            "environment, must say where s3:// is"
+        ),
+    ),
+    "a checksum of what the engine fetches": (
+        f"models: {{m: {{engine: vllm, weights: a/b, weights_sha256: {SHA}}}}}",
+        (
+            "line 1: models.m.weights_sha256 has a meaning only with weights that Tidegate fetches: "
+            "https://, s3:// or hf://"
+        ),
+    ),
+    "a checksum that is none": (
+        "models: {m: {engine: vllm, weights: a/b, weights_sha256: abc}}",
+        "line 1: models.m.weights_sha256 is abc; it must be a SHA-256: 64 hexadecimal digits in lower case",
+    ),
+    "a cache that is a file": (
+        f"weights: {{cache_dir: /etc/hostname}}\n{MODEL}",
+        "line 1: weights.cache_dir is /etc/hostname; it must be a folder; /etc/hostname is a file",
+    ),
+    "a state folder below a file": (
+        f"fleet: {{state_dir: /etc/hostname/state}}\n{MODEL}",
+        "line 1: fleet.state_dir is /etc/hostname/state; it must be a folder; /etc/hostname is a file",
+    ),
+    "an endpoint with a key": (
+        f"weights: {{s3_endpoint: 'https://key:secret@s3.example'}}\n{MODEL}",
+        (
+            "line 1: weights.s3_endpoint is (hidden); it must be https://HOST, with a port and a path where they "
+            "are needed, and without a key"
+        ),
+    ),
+    "a first byte later than the last": (
+        f"gateway: {{first_byte_timeout: 5m, request_timeout: 1m}}\n{MODEL}",
+        "line 1: gateway.first_byte_timeout is 5m; it must be at most request_timeout, which is 1m",
+    ),
+    "a command of no program": (
+        "models: {m: {engine: openai, command: [no-such-server, '{port}']}}",
+        (
+            "line 1: models.m.command begins with a program that is not there; it must be a path, or a name on the "
+            "engine's PATH"
+        ),
+    ),
+    "half a character in the environment": (
+        'models: {m: {engine: vllm, weights: a/b, env: {A: "x\\ud800"}}}',
+        "line 1: models.m.env.A has half a character in it, a surrogate on its own",
+    ),
+    "a LoRA adapter by one word": (
+        "models: {m: {engine: vllm, weights: a/b, lora: {sql: sql}}}",
+        "line 1: models.m.lora.sql is sql; it must be a file or folder that exists; there is none at BASE/sql",
+    ),
+    "a LoRA adapter that its engine cannot fetch": (
+        "models: {m: {engine: trtllm, weights: a/b, lora: {sql: a/sql}}}",
+        "line 1: models.m.lora.sql is a/sql; it must be a file or folder that exists; there is none at BASE/a/sql",
     ),
     "a LoRA adapter that is not there": (
         "models: {m: {engine: vllm, weights: a/b, lora: {sql: ./sql}}}",

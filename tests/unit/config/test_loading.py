@@ -71,7 +71,7 @@ models:
     threads: 2
     args: [--seed, 7, --ratio, 1.0, --flag, true, --octal, 010]
     env: {{A: 1, B: 'yes', C: no, D: }}
-    command: [run, '{{port}}']
+    command: [env, '{{port}}']
     gpus: 2
     memory: 24GiB
     price: 2.50/h
@@ -126,7 +126,7 @@ models:
         context_tokens=4096,
         threads=2,
         extra_args=("--seed", "7", "--ratio", "1.0", "--flag", "true", "--octal", "010"),
-        command=("run", "{port}"),
+        command=("env", "{port}"),
         env={"A": "1", "B": "yes", "C": "no", "D": ""},
     )
     assert (found.memory_bytes, found.gpus_per_replica, found.stop_grace_s) == (24 * 2**30, 2, 3.0)
@@ -291,8 +291,34 @@ def test_weights_are_found_beside_the_file_in_a_package_or_left_to_the_engine(tm
     assert weights("./folder") == str(tmp_path / "folder")
     assert weights("folder") == str(tmp_path / "folder")
     assert weights("org/folder") == "org/folder"
-    assert weights("s3://bucket/model") == "s3://bucket/model"
-    assert weights("package:tidegate/py.typed").endswith("tidegate/py.typed")
+    assert weights("gs://bucket/model") == "gs://bucket/model"
+    assert weights("package:tidegate/py.typed", "llamacpp").endswith("tidegate/py.typed")
+
+
+def test_sources_are_fetched_by_tidegate_and_named_as_they_are_written(monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "https://s3.example")
+
+    def spec(written, engine, **more):
+        return model(f"{{engine: {engine}, weights: '{written}', weights_sha256: {SHA}}}", **more).spec
+
+    for written, engine in (
+        ("s3://models/tiny/", "vllm"),
+        ("hf://org/tiny@v1", "sglang"),
+        ("hf://org/tiny/q4.gguf", "llamacpp"),
+        ("https://h.example/m.gguf?X-Amz-Signature=1", "llamacpp"),
+    ):
+        assert spec(written, engine).weights == written
+        assert spec(written, engine).weights_sha256 == SHA
+
+
+def test_a_renewed_signature_starts_no_engine_anew_but_another_checksum_does():
+    def hashed(signature, digest):
+        written = f"'https://h.example/m.gguf?X-Amz-Signature={signature}'"
+        text = f"{{engine: llamacpp, weights: {written}, weights_sha256: {digest}}}"
+        return model(text).fleet.command_hash
+
+    assert hashed("one", SHA) == hashed("two", SHA) != hashed("one", "cd" * 32)
 
 
 def test_all_engines_that_run_anyway_are_used_unless_the_file_says_otherwise():

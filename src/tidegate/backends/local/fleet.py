@@ -17,12 +17,14 @@ from tidegate.backends.local.logs import Logs
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.ports import DEFAULT_RANGE, Ports
 from tidegate.backends.local.processes import Identity
+from tidegate.backends.local.provisions import Provisions
 from tidegate.backends.local.replica import Replica, Site
 from tidegate.backends.local.state import StateFolder
-from tidegate.core.effects import Launch, Sleep, Stop, Wake
+from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ReplicaId
+from tidegate.weights.settings import WeightsSettings
 
 log = logging.getLogger("tidegate.backends.local")
 
@@ -52,6 +54,7 @@ class LocalFleet:
         environ: Mapping[str, str] | None = None,
         scrape_every_s: float = 1.0,
         log_max_bytes: int = 8 * 1024 * 1024,
+        weights: WeightsSettings | None = None,
     ) -> None:
         """Nothing happens until ``open``.
 
@@ -65,6 +68,7 @@ class LocalFleet:
             environ: Where PATH, HOME and LANG come from; None means this process's own.
             scrape_every_s: How often engines' metrics are read.
             log_max_bytes: Length at which a replica's log is moved aside, once.
+            weights: How weights are fetched and where they are kept; None fetches none.
         """
         self._models = {model.model: model for model in models}
         self._state_dir = state_dir
@@ -75,10 +79,12 @@ class LocalFleet:
         self._environment = {name: environ[name] for name in _INHERITED if name in environ}
         self._scrape_every_s = scrape_every_s
         self._log_max_bytes = log_max_bytes
+        self._weights = weights
         self._site: Site | None = None
         self._replicas: dict[ReplicaId, Replica] = {}
         self._tasks: dict[ReplicaId, asyncio.Task[None]] = {}
         self._scraping: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
         ready = sum(replica.is_ready for replica in self._replicas.values())
@@ -93,7 +99,10 @@ class LocalFleet:
         state = await _locked(self._state_dir)
         client = EngineClient()
         logs = Logs(state.folder / "logs", max_bytes=self._log_max_bytes)
-        site = Site(state, self._ports, self._devices, logs, client, self._host, self._environment, report)
+        provisions = Provisions(self._weights, self._environment, report)
+        site = Site(
+            state, self._ports, self._devices, logs, client, self._host, self._environment, report, provisions
+        )
         try:
             heirs = await takeover.settle(site, self._models)
         except BaseException:
@@ -108,10 +117,24 @@ class LocalFleet:
             is_asleep = heir.asleep_at is not None
             report(ReplicaAdopted(record.replica_id, record.model, record.address, is_asleep))
         self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
+        await provisions.configure(self._models, self._weights)
 
-    def configure(self, models: Iterable[LocalModel]) -> None:
+    def configure(self, models: Iterable[LocalModel], weights: WeightsSettings | None = None) -> None:
         """Replace what may be launched. Replicas that run are left as they are."""
         self._models = {model.model: model for model in models}
+        if self._site is not None:
+            work = self._site.provisions.configure(self._models, weights)
+            self._telling = asyncio.create_task(work, name="what weights are here")
+
+    def prefetch(self, order: Prefetch) -> None:
+        """Fetch a model's weights ahead of need; see ``Fleet.prefetch``."""
+        log.info("weights of %s are fetched ahead: %s", order.model, order.because)
+        self._opened.provisions.fetch_ahead(order.model)
+
+    @property
+    def provisions(self) -> Provisions | None:
+        """What is kept on this disk, for meters; None while the fleet is not open."""
+        return None if self._site is None else self._site.provisions
 
     def launch(self, order: Launch) -> None:
         """Start a replica; see ``Fleet.launch``."""
@@ -162,6 +185,9 @@ class LocalFleet:
             for task in tasks:
                 task.cancel()
         await asyncio.gather(*tasks, *([self._scraping] if self._scraping else []), return_exceptions=True)
+        if self._telling is not None:
+            self._telling.cancel()
+        await site.provisions.close()
         await site.client.close()
         site.state.close()
 

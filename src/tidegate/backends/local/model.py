@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
 from tidegate.core.types import ModelId
+from tidegate.weights.needs import by_identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,4 +35,5 @@ class LocalModel:
         Raises:
             ValueError: there is no command for it.
         """
-        return commands.command_hash(self.adapter, self.spec, self.gpus_per_replica, self.memory_bytes)
+        spec = by_identity(self.spec)
+        return commands.command_hash(self.adapter, spec, self.gpus_per_replica, self.memory_bytes)

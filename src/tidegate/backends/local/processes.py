@@ -38,8 +38,15 @@ class Process:
     session: int
 
 
-def start(argv: Sequence[str], environment: Mapping[str, str], log: int, cores: Sequence[int]) -> Identity:
-    """Start a process in a session and group of its own, with nothing of ours but the log.
+def start(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: int,
+    cores: Sequence[int],
+    keep: Sequence[int] = (),
+) -> Identity:
+    """Start a process in a session and group of its own, with nothing of ours but the log and the descriptors
+    to ``keep``, which it gets under their own numbers and need not know of.
 
     Raises:
         OSError: it cannot be started; the message names the program.
@@ -56,6 +63,8 @@ def start(argv: Sequence[str], environment: Mapping[str, str], log: int, cores: 
             (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
             (os.POSIX_SPAWN_DUP2, log, 1),
             (os.POSIX_SPAWN_DUP2, log, 2),
+            # Onto itself: that takes the mark off that would close it.
+            *((os.POSIX_SPAWN_DUP2, each, each) for each in keep),
         ],
         setsid=True,
         setsigmask=[],

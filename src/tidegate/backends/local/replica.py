@@ -23,11 +23,13 @@ from tidegate.backends.local.logs import Logs
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.ports import NoFreePort, Ports
 from tidegate.backends.local.processes import Identity
+from tidegate.backends.local.provisions import Provision, Provisions
 from tidegate.backends.local.state import Record, StateFolder
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, ReplicaId
+from tidegate.weights.errors import WeightsError
 
 log = logging.getLogger("tidegate.backends.local")
 
@@ -54,6 +56,7 @@ class Site:
     host: str
     environment: Mapping[str, str]
     report: Report
+    provisions: Provisions
 
 
 class Replica:
@@ -65,6 +68,8 @@ class Replica:
         self.replica_id = replica_id
         self.model = model
         self.is_ready = False
+        self._command_hash = ""
+        self._provision: Provision | None = None
         self._site = site
         self._record = record
         self._group: Group | None = None
@@ -107,6 +112,8 @@ class Replica:
         """Stop watching it, and leave it running."""
         if self._group is not None:
             self._group.let_go()
+        if self._provision is not None:
+            self._provision.let_go()
 
     async def run(self, adopted: Identity | None = None, *, asleep_at: int | None = None) -> None:
         """Live until stopped or dead, then clean up and report EXITED. Only cancelling leaves it running.
@@ -136,12 +143,46 @@ class Replica:
 
     async def _go_on(self, first: Identity) -> str:
         self._group = Group(self._site.state.fleet_id, self.replica_id, first)
+        self._use(await self._site.provisions.of_adopted(self.model))
         return await self._serve()
 
-    async def _start(self) -> str:
-        """Start the engine, wait for its first token, serve. Returns why that is over."""
+    async def _provided(self) -> Provision | None:
+        """What the engine needs on this disk, as soon as it is there; None when a stop was ordered before."""
+        wanted = asyncio.ensure_future(self._site.provisions.of(self.model, self._pulling))
+        stopped = asyncio.ensure_future(self._stop.wait())
         try:
-            self._spawn()
+            await asyncio.wait({wanted, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not wanted.done():
+                return None
+            self._use(wanted.result())
+            return self._provision
+        finally:
+            stopped.cancel()
+            if not wanted.done():
+                wanted.cancel()
+                await asyncio.gather(wanted, return_exceptions=True)
+
+    def _pulling(self, detail: str) -> None:
+        self._site.report(ReplicaSeen(self.replica_id, Seen.PULLING, detail=detail))
+
+    def _use(self, provision: Provision) -> None:
+        """From now on its engine's settings have paths in place of sources."""
+        self._provision = provision
+        self.model = provision.model
+
+    async def _start(self) -> str:
+        """Get its weights, start the engine, wait for its first token, serve. Returns why that is over."""
+        try:
+            self._command_hash = self.model.command_hash()
+            provision = await self._provided()
+        except WeightsError as error:
+            return f"its weights cannot be had: {error.because}"
+        except ValueError as error:
+            return f"it cannot be started: {error}"
+        if provision is None:
+            return "stopped before its weights were here"
+        try:
+            self._spawn(provision)
         except (NoDevice, NoFreePort, OSError, ValueError) as error:
             return f"it cannot be started: {error}"
         self._site.report(ReplicaSeen(self.replica_id, Seen.STARTING))
@@ -161,10 +202,11 @@ class Replica:
             return f"not ready within {self.model.start_deadline_s:g} s; last probe: {seen}"
         if answer.readiness is not Readiness.READY:
             return f"the engine answers but generates nothing: {answer.detail}"
+        self._site.provisions.note_ready(provision)
         self._site.report(ReplicaSeen(self.replica_id, Seen.READY, self._started.address))
         return await self._serve()
 
-    def _spawn(self) -> None:
+    def _spawn(self, provision: Provision) -> None:
         """Take what it needs, write down the intent, start, complete what was written."""
         site, model = self._site, self.model
         claim = site.devices.take(model.gpus_per_replica, model.memory_bytes, model.cores_per_replica)
@@ -176,7 +218,7 @@ class Replica:
         self._record = Record(
             replica_id=self.replica_id,
             model=model.model,
-            command_hash=model.command_hash(),
+            command_hash=self._command_hash,
             host=site.host,
             port=port,
             claim=claim,
@@ -185,7 +227,7 @@ class Replica:
         argv = model.adapter.command(model.spec, self._record.address, claim.gpus)
         output = site.logs.create(self.replica_id)
         try:
-            first = processes.start(argv, self._environment(), output, claim.cores)
+            first = processes.start(argv, self._environment(), output, claim.cores, provision.descriptors)
         finally:
             os.close(output)
         # From here on it runs: whatever fails next, there is a group to end.
@@ -205,6 +247,7 @@ class Replica:
         return {
             **self._site.environment,
             **devices,
+            **(self._provision.environment if self._provision is not None else {}),
             **self.model.adapter.environment(self.model.spec, gpus),
             **marks,
         }
@@ -335,6 +378,8 @@ class Replica:
             if self._asleep_at is None:
                 self._site.devices.give_back(self._record.claim)
         self._group = self._record = None
+        if self._provision is not None:
+            self._provision.let_go()
 
     def _note(self, answer: Answer) -> None:
         self._last_answer = answer

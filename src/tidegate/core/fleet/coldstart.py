@@ -12,6 +12,7 @@ from collections import deque
 from math import erf, exp, log, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
+from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -62,9 +63,11 @@ class Readiness:
 
 
 class ColdStarts:
-    """Measured times from the order to the first real token."""
+    """Measured times from the order to the first real token, fetching of weights left out: that is predicted from
+    what is missing."""
 
     def __init__(self) -> None:
+        self.artifacts = ArtifactBook()
         self._took_s: dict[_Key, dict[str, deque[float]]] = {}
         self._readiness: dict[tuple[_Key, str], Readiness] = {}
 
@@ -72,7 +75,8 @@ class ColdStarts:
         return f"<ColdStarts of {len(self._took_s)} models and tiers>"
 
     def learn(self, model: ModelId, took_s: float, tier: Tier = Tier.COLD, kind: str = "") -> None:
-        """A replica took this long from its launch, or from the order to wake up, to its first real token."""
+        """A replica took this long from its launch, or from the order to wake up, to its first real token,
+        without what fetching took."""
         kinds = self._took_s.setdefault((model, tier), {})
         kinds.setdefault(kind, deque(maxlen=SAMPLES_MAX)).append(took_s)
         self._readiness.clear()
@@ -80,14 +84,29 @@ class ColdStarts:
     def expected_s(
         self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
     ) -> float | None:
-        """The median of the last starts; before the first, what the settings say; else None."""
+        """The median of the last starts; before the first, what the settings say of all together; else None."""
         took_s = self._samples(model, tier, kind)
         return median(took_s) if took_s else otherwise_s
 
     def readiness(
         self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
     ) -> Readiness:
-        """The distribution of the model's starts; before the first, about what the settings say."""
+        """The distribution of the model's starts, with what is to be fetched first; before the first start, about
+        what the settings say."""
+        known = self._without_fetching(model, otherwise_s, tier, kind)
+        fetch_s = self.artifacts.fetch_s(model) if tier is Tier.COLD else 0.0
+        if not fetch_s or known.samples == 0 or known.median_s is None:
+            return known
+        spread = joined_spread(known.median_s, known.spread, fetch_s, self.artifacts.spread(model))
+        return Readiness(known.median_s + fetch_s, spread, known.samples)
+
+    def fetch_s(self, model: ModelId) -> float | None:
+        """What fetching is expected to add to a cold start; 0 before the first one, which the settings speak of."""
+        return self.artifacts.fetch_s(model) if self._samples(model, Tier.COLD, "") else 0.0
+
+    def _without_fetching(
+        self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str
+    ) -> Readiness:
         key = ((model, tier), kind)
         known = self._readiness.get(key)
         if known is not None:

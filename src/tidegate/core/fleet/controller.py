@@ -12,7 +12,18 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake, WakeAt
+from tidegate.core.effects import (
+    Decision,
+    Demote,
+    Launch,
+    Prefetch,
+    Promote,
+    PublishRoutes,
+    Sleep,
+    Stop,
+    Wake,
+    WakeAt,
+)
 from tidegate.core.events import (
     DemandReported,
     EngineReported,
@@ -21,11 +32,13 @@ from tidegate.core.events import (
     ReplicaSeen,
     SignalsReported,
     Tick,
+    WeightsSeen,
 )
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan, standing_of
+from tidegate.core.fleet.prefetching import Prefetcher
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
 from tidegate.core.fleet.scaling.autoscaler import Standing
@@ -38,9 +51,16 @@ from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId, ModelRoute
 
 FleetEvent = (
-    FleetConfigured | DemandReported | ReplicaSeen | ReplicaAdopted | EngineReported | SignalsReported | Tick
+    FleetConfigured
+    | DemandReported
+    | ReplicaSeen
+    | ReplicaAdopted
+    | EngineReported
+    | WeightsSeen
+    | SignalsReported
+    | Tick
 )
-FleetEffect = Launch | Promote | Demote | Sleep | Wake | Stop | PublishRoutes | Decision | WakeAt
+FleetEffect = Launch | Promote | Demote | Sleep | Wake | Stop | Prefetch | PublishRoutes | Decision | WakeAt
 
 
 class FleetController:
@@ -52,6 +72,7 @@ class FleetController:
         self._demand = DemandBook()
         self._keeper = Keeper(self._demand)
         self._budget = StartBudget()
+        self._prefetcher = Prefetcher(self._keeper.cold.artifacts)
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen] | None = []
         """What was seen of replicas before the first configuration; None once there is one."""
@@ -74,10 +95,11 @@ class FleetController:
         4. Act on the difference: keep, launch, drain.
         5. Stop what has drained.
         6. Publish the table if it has changed, or if it is time.
-        7. Ask to be woken at the next moment at which something is due.
+        7. At each tick, order weights that are likely to be needed.
+        8. Ask to be woken at the next moment at which something is due.
         """
         effects = self._take_in(event, now_s)  # 1
-        if self._early is not None or isinstance(event, EngineReported | SignalsReported):
+        if self._early is not None or isinstance(event, EngineReported | WeightsSeen | SignalsReported):
             return effects
         effects += self._keeper.look_after(now_s)  # 2
         by_model = self._keeper.replicas.by_model()
@@ -86,7 +108,9 @@ class FleetController:
         effects += self._keeper.act(by_model, self._launching(now_s), now_s)  # 4
         effects += self._keeper.stop_drained(now_s)  # 5
         effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
-        effects += self._wake(now_s)  # 7
+        if isinstance(event, Tick):
+            effects += self._prefetch(now_s)  # 7
+        effects += self._wake(now_s)  # 8
         return effects
 
     def state(self, now_s: float) -> FleetView:
@@ -130,6 +154,8 @@ class FleetController:
                 self._keeper.hear(event.report, now_s)
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
+            case WeightsSeen():
+                self._keeper.cold.artifacts.hear(event)
             case EngineReported():
                 self._keeper.hear_engine(event, now_s)
             case Tick():
@@ -147,6 +173,7 @@ class FleetController:
             plans[model].configure(spec, now_s)
         self._plans = plans
         self._demand.keep_only(plans)
+        self._keeper.cold.artifacts.keep_only(plans)
         self._keeper.configure(plans)
         early, self._early = self._early or [], None
         return [effect for fact in early for effect in self._take_in(fact, now_s)]
@@ -202,7 +229,16 @@ class FleetController:
     def _launching(self, now_s: float) -> Launching:
         return Launching(self._keeper.replicas, self._budget, self._limits, now_s)
 
-    # ---- 7. the next moment ----
+    # ---- 7. weights ----
+
+    def _prefetch(self, now_s: float) -> list[FleetEffect]:
+        settings = {model: plan.spec.prefetch for model, plan in self._plans.items()}
+        pulling = [r.model for r in self._keeper.replicas.not_serving() if r.state is State.PULLING]
+        return list(
+            self._prefetcher.look(settings, lambda model: self._plans[model].demand.peak, pulling, now_s)
+        )
+
+    # ---- 8. the next moment ----
 
     def _wake(self, now_s: float) -> list[FleetEffect]:
         moments: list[float | None] = []

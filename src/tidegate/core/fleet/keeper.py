@@ -134,7 +134,7 @@ class Keeper:
 
     def _note_ready(self, replica: Replica, now_s: float) -> None:
         replica.ready_s = now_s
-        self.cold.learn(replica.model, now_s - replica.launched_s)
+        self.cold.learn(replica.model, now_s - replica.launched_s - (replica.fetch_s or 0.0))
         plan = self._plans.get(replica.model)
         if plan is not None:
             plan.gate.succeed()
@@ -415,6 +415,7 @@ class Keeper:
             if not launching.take(plan):
                 break
             replica = self.replicas.launch(plan.model, plan.spec, now_s)
+            replica.fetch_s = self.cold.fetch_s(plan.model)
             effects.append(Launch(replica.replica_id, plan.model, because or self._because(plan)))
         return effects
 
@@ -457,7 +458,7 @@ class Keeper:
         return [self._due_s(replica, now_s) for replica in self.replicas.not_serving()]
 
     def _start_due_s(self, replica: Replica) -> float:
-        begun_s = replica.since_s if replica.state is State.WAKING else replica.launched_s
+        begun_s = replica.since_s if replica.state is State.WAKING else replica.start_counts_from_s
         return begun_s + self.spec_of(replica).start_deadline_s
 
     def _due_s(self, replica: Replica, now_s: float) -> float | None:

@@ -218,13 +218,13 @@ def _engine_seen(replica: Replica, page: EngineReported, now_s: float) -> Engine
 
 
 def _coming(replica: Replica, cold: ColdStarts) -> Coming:
-    begun_s, took_s, tier = replica.launched_s, None, Tier.COLD
     if replica.state is State.WAKING:
-        begun_s, tier = replica.since_s, Tier.SLEEPING
-        took_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, tier)
-    else:
-        took_s = cold.expected_s(replica.model, replica.spec.expected_start_s)
-    return Coming(begun_s, None if took_s is None else begun_s + took_s, tier)
+        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
+        ready_s = None if wake_s is None else replica.since_s + wake_s
+        return Coming(replica.since_s, ready_s, Tier.SLEEPING)
+    here_s, took_s = replica.weights_here_s, cold.expected_s(replica.model, replica.spec.expected_start_s)
+    ready_s = None if here_s is None or took_s is None else here_s + took_s
+    return Coming(replica.launched_s, ready_s, Tier.COLD)
 
 
 def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:

@@ -49,6 +49,10 @@ class Replica:
     launched_s: float
     address: Address | None = None
     detail: str = ""
+    fetch_s: float | None = 0.0
+    """What fetching its weights is expected to take; once that is over, what it took. None: not known."""
+    pulled_s: float | None = None
+    """When it was last heard that its weights are still on their way, or had come."""
     ready_s: float | None = None
     is_forgiven: bool = False
     """It has served long enough for its model's failures to be forgotten."""
@@ -105,6 +109,27 @@ class Replica:
     def is_nearly_up(self) -> bool:
         """Coming up, or ready without an address."""
         return self.is_coming_up or (self.state is State.WARM and self.address is None)
+
+    def note_pulling(self, seen: Seen, now_s: float) -> None:
+        """Weights are fetched, or have been: a start is measured, and given up, without the time for that."""
+        if seen is Seen.PULLING and self.state in (State.REQUESTED, State.PROCURING, State.PULLING):
+            self.pulled_s = now_s
+        elif seen in (Seen.LOADING, Seen.STARTING, Seen.READY):
+            if self.state is State.PULLING:
+                self.fetch_s = now_s - self.since_s
+                self.pulled_s = now_s
+            elif self.state in (State.REQUESTED, State.PROCURING):
+                self.fetch_s = 0.0
+
+    @property
+    def weights_here_s(self) -> float | None:
+        """When they were, or are expected to be, on its disk; None when that is not known."""
+        return None if self.fetch_s is None else self.launched_s + self.fetch_s
+
+    @property
+    def start_counts_from_s(self) -> float:
+        """From here on its start may take what is allowed for one."""
+        return self.launched_s if self.pulled_s is None else self.pulled_s
 
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""
@@ -217,6 +242,7 @@ class Replicas:
         if event.detail:
             replica.detail = event.detail
         before = replica.state
+        replica.note_pulling(event.seen, now_s)
         replica.is_gone |= event.seen is Seen.EXITED
         return (replica, before) if replica.move(event.seen, now_s) else None
 

@@ -125,7 +125,7 @@ def model_route(
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
         )
-    took_s = cold.expected_s(plan.model, plan.spec.expected_start_s)
+    took_s = _sum(cold.fetch_s(plan.model), cold.expected_s(plan.model, plan.spec.expected_start_s))
     obstacle = launching.obstacle(plan)
     if obstacle is None:  # 4
         wait = plan.gate.block(now_s)
@@ -138,7 +138,7 @@ def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
     if replica.state is State.WAKING:
         wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
         return _sum(replica.since_s, wake_s)
-    return _sum(replica.launched_s, cold.expected_s(replica.model, replica.spec.expected_start_s))
+    return _sum(replica.weights_here_s, cold.expected_s(replica.model, replica.spec.expected_start_s))
 
 
 def _sum(moment_s: float | None, span_s: float | None) -> float | None:
