@@ -39,7 +39,7 @@ def test_all_twelve_are_there_by_name():
 
 
 def test_a_name_that_there_is_none_of_is_told_those_that_there_are():
-    with pytest.raises(KeyError, match="router is 'pebble'; known are round-robin, .*, preble"):
+    with pytest.raises(KeyError, match=r"router is 'pebble'; known are round-robin, .*, preble"):
         rival("pebble", Fixed(), 1_000)
 
 

@@ -62,14 +62,16 @@ class CacheLife:
 
     def learn(self, last_use: int, since: float, survived: float) -> None:
         """Of a beginning last used then, and asked for when ``since`` had been written, this share was still there."""
-        if self.life_tokens is None:
-            if survived < 0.5:
-                self.life_tokens = max(MARK_TOKENS, since)
-            return
-        expected = 1.0 / (1.0 + (since / self.life_tokens) ** SHARPNESS)
-        self.life_tokens *= exp(LEARN_STEP * (survived - expected))
-        if survived == 0.0 and since < 0.5 * self.life_tokens:
-            # Nothing left of what was young: what is older is gone as well, and perhaps the engine began anew.
+        life_tokens = self.life_tokens
+        if life_tokens is None:
+            if survived >= 0.5:
+                return
+            self.life_tokens = max(MARK_TOKENS, since)
+        else:
+            expected = 1.0 / (1.0 + (since / life_tokens) ** SHARPNESS)
+            self.life_tokens = life_tokens * exp(LEARN_STEP * (survived - expected))
+        if survived == 0.0 and (life_tokens is None or since < 0.5 * life_tokens):
+            # Nothing left of what was thought young: what is older is gone as well, and perhaps the engine began anew.
             self.horizon = max(self.horizon, last_use + 1)
 
     def since(self, stamp: int) -> float:

@@ -1,0 +1,342 @@
+"""Stories of the router that adds up seconds: what weighs, what is learned, and what is forgotten again."""
+
+import pytest
+
+from tidegate.core.capacity import KNOWN_AFTER
+from tidegate.core.dispatch.prefix import stamp_of
+from tidegate.core.dispatch.routing.cost import TIE_S
+from tidegate.core.dispatch.routing.hits import Hits
+from unit.core.dispatch.routing_world import BLOCK, chain, seconds_world
+
+TEN = chain(*range(10))
+"""A prompt of 1,000 tokens."""
+
+
+def explained(world, tokens=1_000, chain=(), **more):
+    entry = world.entry(tokens, chain, **more)
+    return {terms.replica_id: terms for terms in world.picker.explain(entry, world.seats, world.now_s)}
+
+
+def load(world, name):
+    return world.picker.insight.loads[name]
+
+
+# ---- what weighs ----
+
+
+def test_of_equal_replicas_the_first_is_taken():
+    assert seconds_world("a", "b", "c").pick() == "a"
+
+
+def test_who_has_prompts_waiting_is_later_by_what_they_take():
+    world = seconds_world("a", "b")
+    world.give("a", tokens=5_000)
+
+    assert world.pick() == "b"
+    assert explained(world)["a"].waiting_s == pytest.approx(load(world, "a").capacity.prefill_s(5_000, 0))
+
+
+def test_sums_that_differ_by_nanoseconds_are_equal():
+    world = seconds_world("a", "b")
+    world.pick()  # what was learned is taken over once a second
+    load(world, "a").k0 += 0.5 * TIE_S
+    assert world.pick() == "a"
+
+    load(world, "a").k0 += TIE_S
+
+    assert world.pick() == "b"
+
+
+def test_a_cached_beginning_is_worth_what_computing_it_would_take_and_no_more():
+    world = seconds_world("a", "b")
+    world.serve("b", 1_000, TEN)
+    assert world.pick(1_000, TEN) == "b"
+    assert explained(world, 1_000, TEN)["b"].cached_tokens == 999  # the last token is always computed
+
+    saved_s = load(world, "a").capacity.prefill_s(1_000, 0) - load(world, "a").capacity.prefill_s(1, 999)
+    world.give("b", tokens=500)  # half of that is before it
+    assert world.pick(1_000, TEN) == "b"
+    world.give("b", tokens=1_500)
+    assert explained(world, 1_000, TEN)["b"].waiting_s > saved_s
+
+    assert world.pick(1_000, TEN) == "a"
+
+
+def test_who_computes_a_hot_prefix_has_it_too():
+    world = seconds_world("a", "b", "c")
+    world.serve("a", 4_000, chain(*range(40)))
+    for _ in range(4):
+        world.give(world.pick(4_000, chain(*range(40))), 4_000, chain(*range(40)))
+
+    holders = {name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens}
+    assert "a" in holders
+    assert len(holders) == 1  # a hit takes milliseconds, so waiting for four is shorter than computing it
+
+    world.give("a", tokens=20_000)
+    world.serve(world.pick(4_000, chain(*range(40))), 4_000, chain(*range(40)))
+
+    holders = {name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens}
+    assert holders == {"a", "b"}
+
+
+def test_a_batch_that_is_decoded_makes_each_step_longer():
+    world = seconds_world("a", "b")
+    for _ in range(50):
+        world.give("a", tokens=2_000, begun=True)
+
+    assert world.pick() == "b"
+    assert explained(world)["a"].interference_s > explained(world)["b"].interference_s == 0.0
+
+
+def test_the_terms_add_up_to_the_total_and_the_smallest_total_is_chosen():
+    world = seconds_world("a", "b", "c")
+    world.serve("c", 1_000, TEN)
+    world.give("c", tokens=300)
+    world.give("a", tokens=4_000, begun=True)
+    world.give("b", tokens=700)
+
+    terms = explained(world, 1_000, TEN)
+
+    for each in terms.values():
+        assert each.total_s == pytest.approx(sum(each[2:9]))
+    assert world.pick(1_000, TEN) == min(terms.values(), key=lambda each: each.total_s).replica_id
+
+
+@pytest.mark.parametrize("tokens", [0, 1])
+def test_an_empty_prompt_goes_by_load(tokens):  # F22
+    world = seconds_world("a", "b")
+    world.give("a", tokens=2_000)
+
+    assert world.pick(tokens) == "b"
+
+
+def test_when_memory_is_full_a_prompt_waits_until_others_have_left():
+    world = seconds_world("a", "b")
+    for name in ("a", "b"):
+        load(world, name).capacity.kv_tokens = 10_000.0
+        load(world, name).stay_s = 4.0
+    world.picker.insight.refresh(1.0)
+    world.give("a", tokens=9_500, begun=True)
+    world.give("b", tokens=1_000)  # "b" has a prompt before it, and room
+
+    assert explained(world)["a"].waiting_s == pytest.approx(500 * 4.0 / 9_500)
+    assert world.pick() == "b"
+
+
+# ---- whose prompt it is ----
+
+
+def test_another_tenants_prompt_with_the_same_blocks_is_no_hit():  # F23
+    world = seconds_world("a", "b")
+    world.serve("b", 1_000, TEN, flow="one")
+
+    assert world.pick(1_000, TEN, flow="two") == "a"
+    assert world.pick(1_000, TEN, flow="one") == "b"
+
+
+def test_a_conversation_stays_where_it_was():  # F17
+    world = seconds_world("a", "b", "c")
+    world.serve("c", 500, chain(*range(5)), took_s=0.05)
+    for turn in range(10):
+        blocks = chain(*range(5 + 2 * turn))
+        assert world.pick(BLOCK * len(blocks) + 50, blocks) == "c"
+        world.serve("c", BLOCK * len(blocks) + 50, blocks, took_s=0.03)
+
+
+# ---- what engines say of their caches ----
+
+
+def test_a_first_contradiction_of_what_is_young_drops_what_was_used_no_later():  # F16
+    world, other = seconds_world("a", "b"), chain(*range(50, 60))
+    world.serve("b", 1_000, other, cached=0)
+    world.serve("b", 1_000, TEN, cached=0)
+    world.now_s += 1.0
+    assert world.pick(1_000, other) == "b"
+
+    # The engine began anew meanwhile: of a beginning that was used a second ago nothing is there.
+    world.serve("b", 1_000, TEN, cached=0)
+
+    assert world.pick(1_000, other) == "a"
+    assert world.pick(1_000, TEN) == "b"  # and that was computed since
+
+
+def test_a_replica_that_leaves_the_table_and_comes_back_is_empty():  # F16
+    world = seconds_world("a", "b")
+    world.serve("b", 1_000, TEN)
+    world.now_s += 5.0
+    world.tell("seats_are", [world.seat("a")], world.now_s)
+    world.tell("seats_are", world.seats, world.now_s)
+
+    assert world.pick(1_000, TEN) == "a"
+
+
+def test_a_new_replica_inherits_nothing_of_one_that_is_gone():
+    world = seconds_world("a", "b")
+    world.serve("b", 1_000, TEN)
+    world.now_s += 5.0
+    world.seats = [world.seat("a"), *seconds_world("c").seats]
+    world.tell("seats_are", world.seats, world.now_s)
+
+    assert explained(world, 1_000, TEN)["c"].cached_tokens == 0
+
+
+def test_a_prompt_that_was_never_computed_there_is_forgotten():
+    world = seconds_world("a", "b")
+    entry = world.give("b", 1_000, TEN)
+
+    world.leave("b", entry)  # cancelled before its first token
+
+    assert explained(world, 1_000, TEN)["b"].cached_tokens == 0
+
+
+def test_how_long_blocks_live_is_learned_from_what_was_gone():
+    world, life = seconds_world("a", "b"), None
+    for n in range(60):
+        session = chain(*range(100 * n, 100 * n + 10))
+        world.serve("b", 1_000, session, cached=0)
+        if n >= 20:
+            # What was asked for 20 sessions ago is gone: 20,000 tokens were written since.
+            world.serve("b", 1_000, chain(*range(100 * (n - 20), 100 * (n - 20) + 10)), cached=0)
+            life = load(world, "b").cache.life_tokens
+
+    assert life is not None
+    assert 2_000 <= life <= 60_000
+
+
+def test_a_table_that_changes_nothing_leaves_no_trace():
+    worlds = [seconds_world("a", "b") for _ in range(2)]
+    for n in range(40):
+        for world in worlds:
+            world.serve(world.pick(), 700, took_s=0.05)
+        worlds[1].tell("seats_are", worlds[1].seats, worlds[1].now_s)
+
+        assert explained(worlds[0]) == explained(worlds[1]), n
+
+
+# ---- how fast they are ----
+
+
+def told(world, name, tokens=2_000, times=1.0, law=0.12):
+    """A request that takes so many times 0.12 s; a fiftieth of a second lies between two that teach."""
+    entry = world.give(name, tokens)
+    world.now_s += times * law
+    world.end(name, entry)
+    world.now_s += 0.03
+
+
+def test_a_wrong_prior_is_no_replicas_own_fault():
+    world = seconds_world("a", "b", "c")
+    for n in range(120):
+        told(world, "abc"[n % 3], 2_000, 0.25)  # four times as fast as the prior says, all of them
+        world.pick()
+
+    assert [load(world, name).pace for name in "abc"] == pytest.approx([1.0, 1.0, 1.0], abs=0.1)
+    assert load(world, "a").capacity.prefill_s(2_000, 0) == pytest.approx(0.03, rel=0.1)
+
+
+def settled(*names):
+    """Replicas that are known to take 0.12 s for 2,000 tokens."""
+    world = seconds_world(*names)
+    world.now_s = 40.0
+    for n in range(60 * len(names)):
+        told(world, names[n % len(names)])
+        world.pick()
+    return world
+
+
+def test_one_strange_run_does_not_make_a_replica_slow_and_several_do():
+    world = settled("a", "b")
+    told(world, "a", times=8.0)
+    assert load(world, "a").pace == pytest.approx(1.0, abs=0.05)
+
+    for _ in range(6):
+        told(world, "a", times=5.0)
+        world.now_s += 1.0
+        world.pick()
+
+    assert load(world, "a").pace > 2.5
+    assert load(world, "b").pace == pytest.approx(1.0, abs=0.05)
+    assert explained(world)["a"].slowness_s > explained(world)["b"].slowness_s
+    assert world.pick() == "b"
+
+
+def test_a_mark_of_slowness_expires_by_itself():
+    world = settled("a", "b")
+    for _ in range(6):
+        told(world, "a", times=5.0)
+        world.now_s += 1.0
+        world.pick()
+    pace = load(world, "a").pace
+
+    world.now_s += 11.0
+    world.pick()
+    assert load(world, "a").pace == pytest.approx(1.0 + 0.5 * (pace - 1.0))
+    for _ in range(10):
+        world.now_s += 11.0
+        world.pick()
+
+    assert load(world, "a").pace == pytest.approx(1.0, abs=0.01)
+
+
+def test_who_is_late_with_a_first_token_is_taken_to_need_as_long_again():
+    world = settled("a", "b")
+    world.give("a", 2_000)
+    world.now_s += 3.0
+
+    assert explained(world)["a"].waiting_s == pytest.approx(3.0, abs=0.3)
+    assert world.pick() == "b"
+
+
+def test_a_large_replica_gets_more_than_a_small_one():  # F9
+    world = seconds_world("a", gpu="h100x8")
+    small = seconds_world("b", gpu="l4x1").seats
+    world.seats += small
+    world.tell("seats_are", world.seats, 0.0)
+    world.now_s = 40.0
+    for _ in range(80):
+        told(world, "a", 2_000, 0.25)
+        told(world, "b", 2_000, 1.0)
+        world.pick()
+
+    places = []
+    for _ in range(30):
+        places.append(world.pick(2_000))
+        world.give(places[-1], 2_000)
+    assert 3.0 <= places.count("a") / places.count("b") <= 7.0  # a whole prompt more or less
+
+
+def test_a_newcomers_first_seconds_teach_nothing_once_others_are_known():
+    world = settled("a", "b")
+    known_s = load(world, "a").capacity.prefill_s(2_000, 0)
+    world.seats += seconds_world("c").seats
+    world.tell("seats_are", world.seats, world.now_s)
+    for _ in range(3 * KNOWN_AFTER):
+        told(world, "c", times=5.0)
+        world.pick()
+
+    # 100 requests at 5 x 0.12 s are a minute: what came before it had settled taught nothing.
+    assert load(world, "c").pace > 2.0
+    assert load(world, "a").capacity.prefill_s(2_000, 0) < 2.0 * known_s
+
+
+# ---- the sums that are told ----
+
+
+def test_prediction_and_truth_are_counted_in_tokens_and_a_prediction_in_vain_is_said():  # F18, F16
+    hits = Hits()
+    for _ in range(100):
+        hits.note(1_000, 1_000, 0)
+    assert hits.warning is None  # old tokens fade, so a little less than 100,000
+    for _ in range(5):
+        hits.note(1_000, 1_000, 10)
+
+    assert (hits.requests, hits.predicted_tokens, hits.real_tokens) == (105, 105_000, 50)
+    assert "prompt tokens that were expected in engines' caches 0.0% were found" in hits.warning
+
+    for _ in range(10):
+        hits.note(1_000, 1_000, 990)
+    assert hits.warning is None
+
+
+def test_stamps_are_an_eighth_of_a_second():
+    assert stamp_of(1.0) - stamp_of(0.875) == 1
