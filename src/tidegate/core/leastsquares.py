@@ -25,16 +25,13 @@ TOO_LARGE = 1e100
 class Law:
     """The learned coefficients. Owns its sums."""
 
-    __slots__ = ("_count", "_error", "_floor", "_least", "_prior", "_sums", "_weight", "k0", "k1", "k2")
+    __slots__ = ("_count", "_error", "_floor", "_prior", "_sums", "_typical", "_weight", "k0", "k1", "k2")
 
     def __init__(self, prior: Terms, typical: Terms, floor: float) -> None:
         """``prior`` is believed at first; ``typical`` says what each x usually is; below ``floor`` a y is noise."""
         self.k0, self.k1, self.k2 = prior
         self._prior = prior
-        y = floor + sum(k * x for k, x in zip(prior, typical, strict=True))
-        # As many samples as PRIOR_SAMPLES at each term's usual size would pull.
-        a, b, c = (PRIOR_SAMPLES * (x / y) ** 2 for x in typical)
-        self._least = (a, b, c)
+        self._typical = typical
         self._floor = floor
         self._sums = [0.0] * 9
         self._weight = 1.0
@@ -82,7 +79,10 @@ class Law:
             self._sums = [value / self._weight for value in self._sums]
             self._weight = 1.0
         s = [value / self._weight for value in self._sums]
-        a, b, c = self._least
+        # As many samples as PRIOR_SAMPLES at each term's usual size would pull, and no more where all is slower than the
+        # prior: samples count by their relative error, and so does the prior.
+        y = self._floor + max(self.at(*self._typical), _at(self._prior, self._typical))
+        a, b, c = (PRIOR_SAMPLES * (x / y) ** 2 for x in self._typical)
         k, p = self._prior, (a * self._prior[0], b * self._prior[1], c * self._prior[2])
         rows = (
             (s[0] + a, s[1], s[2], s[6] + p[0]),
@@ -98,6 +98,10 @@ class Law:
             # The most negative term is left out, and the others take over its part.
             free.remove(min(negative, key=lambda term: k[term] * rows[term][term]))
         self.k0, self.k1, self.k2 = k if free else self._prior
+
+
+def _at(coefficients: Terms, x: Terms) -> float:
+    return sum(k * each for k, each in zip(coefficients, x, strict=True))
 
 
 def _solved(rows: tuple[tuple[float, ...], ...], free: list[int]) -> Terms:
