@@ -92,6 +92,8 @@ def hot(report: Report, seeds: range, quick: bool) -> None:
             report.router(name, routing.value, seen)
             if routing is OURS:
                 report.row(name, "max/mean load", seen.max_to_mean, 1.2, at_most=True)
+                report.note(name, "the same of engines' time at work", f"{seen.busy_max_to_mean:.3g}")
+                report.note(name, "the same of computed tokens", f"{seen.computed_max_to_mean:.3g}")
                 # What could hit at best: the prefix's share of the tokens of those that have it.
                 best = (
                     0.8

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
@@ -15,6 +16,7 @@ from tidegate.core.dispatch.routing.pick import Picker
 from tidegate.core.dispatch.routing.rivals.books import Watched
 from tidegate.core.dispatch.routing.rivals.spread import least_loaded
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.effects import Record
 from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Routing, Scaling
 from tidegate.core.types import Dice, ModelId
 from tidegate.core.windows import percentile
@@ -70,25 +72,48 @@ class Seen(NamedTuple):
     e2e_p90_s: float
     hit_ratio: float
     max_to_mean: float
-    """Of the tokens that replicas were given, prompts and answers."""
+    """Of the tokens of the requests that replicas were given, prompts and answers, cached or not."""
+    busy_max_to_mean: float
+    """Of the time that engines worked."""
+    computed_max_to_mean: float
+    """Of the tokens that they computed: those that were not cached, and the answers'."""
     adapter_loads: int
+
+
+class Given:
+    """A journal that keeps one sum for each replica: the tokens of what it answered."""
+
+    def __init__(self) -> None:
+        self.tokens: Counter[str] = Counter()
+
+    def turn(self, brain: str, now_s: float, event: object, effects: Iterable[object]) -> None:
+        """One turn of a brain."""
+        for effect in effects:
+            if isinstance(effect, Record) and effect.replica_id is not None:
+                self.tokens[effect.replica_id] += effect.prompt_tokens + (effect.output_tokens or 0)
 
 
 def play(trace: Trace, fleet: Fleet, routing: Routing, seed: int) -> Seen:
     """One run."""
-    world = World(trace, fleet.scenario(routing, trace.block_tokens), seed, None, None)
+    given = Given()
+    world = World(trace, fleet.scenario(routing, trace.block_tokens), seed, given, None)
     with _without_collector():
         run = world.run()
     engines = [engine.engine for engine in world._fleet.engines.values()]
-    tokens = [engine.step_tokens for engine in engines]
     ttft_s, e2e_s = sorted(run.tally.ttft_s), sorted(run.tally.e2e_s)
     return Seen(
         *(percentile(ttft_s, ratio) or inf for ratio in (0.5, 0.9, 0.99)),
         e2e_p90_s=percentile(e2e_s, 0.9) or inf,
         hit_ratio=run.tally.cached_tokens / max(1, run.tally.prompt_tokens),
-        max_to_mean=max(tokens) * len(tokens) / max(1, sum(tokens)),
+        max_to_mean=_max_to_mean(given.tokens.values(), len(engines)),
+        busy_max_to_mean=_max_to_mean([engine.busy_s for engine in engines], len(engines)),
+        computed_max_to_mean=_max_to_mean([engine.step_tokens for engine in engines], len(engines)),
         adapter_loads=sum(engine.adapter_loads for engine in engines),
     )
+
+
+def _max_to_mean(loads: Collection[float], replicas: int) -> float:
+    return max(loads) * replicas / max(1e-9, sum(loads))
 
 
 def means(seen: list[Seen]) -> Seen:

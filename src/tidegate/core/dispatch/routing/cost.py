@@ -3,7 +3,7 @@
     waiting        until the prompts sent there before are computed, and until there is memory for this one
     prefill        of what its cache does not have of this prompt, at the rate learned for its kind
     slowness       what this very replica needs beyond its kind: it is new and cold, or lame
-    interference   steps that the prompt shares with sequences that are being decoded there
+    interference   steps that the prompt and its answer's first words share with sequences that are decoded there
     adapter        loading the LoRA adapter, and loading again the one that must make room
     others         the same prefill once more for each request that comes while it is waited for or computed
     eviction       prompts that will have to be computed again because this one takes their room
@@ -12,8 +12,8 @@ The last two are what the choice costs other requests. Without them every reques
 at high load caches would be given up for a short wait. Sums within a microsecond are equal, and go to the lowest id.
 
 A replica that has a prompt's beginning is cheaper by the prefill that it saves, until it has more than that waiting;
-then another computes the beginning and has it too. So a hot prefix comes to live on as many replicas as its load
-needs, by the same sum.
+then another computes the beginning and has it too. While a beginning lives on fewer replicas than its share of the
+traffic needs (``Heat``), a copy counts as if it were there: what it costs is paid once, and gained with each later hit.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ REFRESH_S = 1.0
 TIE_S = 1e-6
 """Sums that are no further apart are equal: clocks differ by nanoseconds between the simulator and the live loop, and
 what is decided must not."""
+READ_STEPS = 40
+"""Of the answer, the tokens whose pace counts: a sentence or two, which the reader waits for as for the first token.
+Without them a batch of 30 would weigh some milliseconds, and all hits would go to few replicas: measured, the slowest
+tenth of the answers then took half as long again, at the same times to the first token."""
 _NOT_FOUND: Found = []
 
 
@@ -76,11 +80,13 @@ class LeastSeconds:
         arrived, recall, loads = entry.arrived, insight.recall, insight.loads
         adapter, crowd_per_s = arrived.adapter, insight.crowd.per_s
         tokens = arrived.prompt_tokens * recall.token_scale
-        found, holders, evicts, has = _NOT_FOUND, 0, insight.spread, 0.0
+        found, holders, evicts, has, wanted, most = _NOT_FOUND, 0, insight.spread, 0.0, 0, 0.0
         if arrived.prefix:
             found, evicts = recall.walk(arrived), insight.eviction
             for _, bits in found:
                 holders |= bits
+            if found:
+                wanted, most = insight.copies_wanted(arrived, found)
         best, below_s = candidates[0], inf
         for seat in candidates:
             load = loads[seat.replica_id]
@@ -91,12 +97,11 @@ class LeastSeconds:
                 continue
             if load.kv_tokens + tokens > load.room_tokens:
                 wait_s += load.room_s(tokens)
-            new, cached = tokens, 0.0
-            if load.bit & holders:
-                cached = recall.cached(arrived, found, load)
-                new -= cached
-            prefill_s = load.k0 + new * (load.token_s + load.k2 * (cached + 0.5 * new))
-            sum_s = wait_s + load.drag_s
+            cached = recall.cached(arrived, found, load) if load.bit & holders else 0.0
+            free = most if load.bit & wanted and most > cached else cached
+            new = tokens - free
+            prefill_s = load.k0 + new * (load.token_s + load.k2 * (free + 0.5 * new))
+            sum_s = wait_s + (1 + READ_STEPS) * load.drag_s
             sum_s += prefill_s * (1.0 + crowd_per_s * (wait_s + 0.5 * prefill_s) + evicts * load.recent)
             if adapter is not None:
                 sum_s += insight.adapters.seconds(seat.replica_id, adapter)
@@ -113,11 +118,13 @@ class LeastSeconds:
         tokens = arrived.prompt_tokens * recall.token_scale
         found = recall.walk(arrived) if arrived.prefix else _NOT_FOUND
         evicts = insight.eviction if arrived.prefix else insight.spread
+        wanted, most = insight.copies_wanted(arrived, found) if found else (0, 0.0)
         for seat in candidates:
             load = insight.loads[seat.replica_id]
             cached = recall.cached(arrived, found, load)
-            new = tokens - cached
-            prefill_s = load.k0 + new * (load.token_s + load.k2 * (cached + 0.5 * new))
+            free = max(cached, most) if load.bit & wanted else cached
+            new = tokens - free
+            prefill_s = load.k0 + new * (load.token_s + load.k2 * (free + 0.5 * new))
             beside_s = new * (load.token_s - load.k1)
             wait_s = load.wait_s(now_s) + load.room_s(tokens)
             adapter_s = insight.adapters.seconds(seat.replica_id, arrived.adapter) if arrived.adapter else 0.0
@@ -125,7 +132,7 @@ class LeastSeconds:
                 wait_s,
                 (prefill_s - beside_s) / load.pace,
                 (prefill_s - beside_s) * (1.0 - 1.0 / load.pace),
-                load.drag_s + beside_s,
+                (1 + READ_STEPS) * load.drag_s + beside_s,
                 adapter_s,
                 prefill_s * insight.crowd.per_s * (wait_s + 0.5 * prefill_s),
                 prefill_s * evicts * load.recent,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex
+from tidegate.core.dispatch.routing.heat import Heat
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
 from tidegate.core.dispatch.routing.load import CHUNK_TOKENS, WARM_AFTER_S, Load
 from tidegate.core.dispatch.routing.pressure import Crowd, Wear
@@ -38,6 +39,7 @@ class Insight:
         self.recall = Recall(index, model)
         self.adapters = Residency(adapter_slots)
         self.crowd = Crowd()
+        self.heat = Heat()
         self.chosen: tuple[Entry | None, Found, float] = (None, [], 0.0)
         """For whom the last choice was made, how far replicas know its chain, and what the chosen one has of it."""
         self.spread = self.eviction = 0.0
@@ -96,6 +98,15 @@ class Insight:
         self._wear.refresh(loads)
         self._weigh()
 
+    def copies_wanted(self, arrived: RequestArrived, found: Found) -> tuple[int, float]:
+        """The replicas (bits) that should get the longest known beginning too, and its tokens; 0 when enough have it."""
+        depth, bits = found[-1]
+        homes = self.heat.homes(arrived.prefix[depth - 1], len(self.loads))
+        if bits.bit_count() >= homes:
+            return 0, 0.0
+        tokens = min(depth * arrived.block_tokens, max(0, arrived.prompt_tokens - 1))
+        return self.recall.bits & ~bits, self.recall.token_scale * tokens
+
     # ---- a request's way through ----
 
     def sent(self, entry: Entry, seat: Seat, now_s: float) -> None:
@@ -111,6 +122,7 @@ class Insight:
                 found = recall.walk(arrived)
                 cached = recall.cached(arrived, found, load)
             self.chosen = (None, [], 0.0)
+            self.heat.part(arrived.prefix[found[-1][0] - 1] if found else None)
             visit.cached = cached
             recall.use(arrived, found, load, visit, now_s)
         if arrived.adapter is not None:
