@@ -20,9 +20,7 @@ def chains():
 
 
 uses = st.lists(
-    st.tuples(
-        st.sampled_from(["one", "two"]), chains(), st.integers(0, REPLICAS - 1), st.floats(0.0, 20.0)
-    ),
+    st.tuples(st.sampled_from(["one", "two"]), chains(), st.integers(0, REPLICAS - 1), st.floats(0.0, 20.0)),
     max_size=40,
 )
 
@@ -42,7 +40,7 @@ def played(index, moves):
 def test_with_room_for_all_a_walk_finds_what_was_used_lately_and_nothing_that_was_not(moves, chain, flow):
     index = PrefixIndex(2**20)
     now_s, known = played(index, moves)
-    newest = {block: max((known.get((flow, block, r), -1.0) for r in range(REPLICAS))) for block in chain}
+    newest = {block: max(known.get((flow, block, r), -1.0) for r in range(REPLICAS)) for block in chain}
 
     depths = {}
     for depth, bits in index.walk(flow, "m", chain, ALL):

@@ -76,7 +76,7 @@ def test_fifty_samples_a_second_are_enough():
     for n in range(1_000):
         capacity.learn_prefill(n * 0.001, 1, 1_000, 5e5, 0.05)
 
-    assert capacity._settled_prefill.samples == pytest.approx(SAMPLES_PER_S, abs=2)  # noqa: SLF001
+    assert capacity._settled_prefill.samples == pytest.approx(SAMPLES_PER_S, abs=2)
 
 
 def test_how_many_tokens_a_text_has_is_learned_by_the_median():

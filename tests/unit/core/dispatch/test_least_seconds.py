@@ -5,6 +5,7 @@ import pytest
 from tidegate.core.capacity import KNOWN_AFTER
 from tidegate.core.dispatch.prefix import stamp_of
 from tidegate.core.dispatch.routing.cost import TIE_S
+from tidegate.core.dispatch.routing.heat import HALF_REQUESTS, SEEN_LEAST, Heat
 from tidegate.core.dispatch.routing.hits import Hits
 from unit.core.dispatch.routing_world import BLOCK, chain, seconds_world
 
@@ -68,14 +69,18 @@ def test_who_computes_a_hot_prefix_has_it_too():
     for _ in range(4):
         world.give(world.pick(4_000, chain(*range(40))), 4_000, chain(*range(40)))
 
-    holders = {name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens}
+    holders = {
+        name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens
+    }
     assert "a" in holders
     assert len(holders) == 1  # a hit takes milliseconds, so waiting for four is shorter than computing it
 
     world.give("a", tokens=20_000)
     world.serve(world.pick(4_000, chain(*range(40))), 4_000, chain(*range(40)))
 
-    holders = {name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens}
+    holders = {
+        name for name, terms in explained(world, 4_000, chain(*range(40))).items() if terms.cached_tokens
+    }
     assert holders == {"a", "b"}
 
 
@@ -340,3 +345,69 @@ def test_prediction_and_truth_are_counted_in_tokens_and_a_prediction_in_vain_is_
 
 def test_stamps_are_an_eighth_of_a_second():
     assert stamp_of(1.0) - stamp_of(0.875) == 1
+
+
+# ---- hot beginnings ----
+
+
+HOT = chain(*range(40))
+"""4,000 tokens that many prompts begin with."""
+
+
+def played(world, share, requests=200, gap_s=0.05):
+    """Requests of which ``share`` begin alike, each answered in time; where each went, hot and cold."""
+    hot, cold = [], []
+    for n in range(requests):
+        is_hot = int((n + 1) * share) > int(n * share)
+        blocks = HOT + chain(1_000 + n) if is_hot else chain(*range(50_000 + 50 * n, 50_041 + 50 * n))
+        name = world.pick(4_100, blocks)
+        (hot if is_hot else cold).append(name)
+        entry = world.give(name, 4_100, blocks)
+        world.now_s += gap_s
+        world.end(name, entry, cached=None)
+    return hot, cold
+
+
+def test_a_beginning_that_draws_most_of_the_traffic_lives_on_as_many_replicas_as_that_is():  # F12, F25
+    world = seconds_world(*"abcdefgh")
+    played(world, 0.8, 300)
+
+    terms = explained(world, 4_100, HOT + chain(9_999))
+    assert 6 <= sum(each.cached_tokens > 0 for each in terms.values()) <= 7
+
+
+def test_a_beginning_that_draws_little_stays_on_one_or_two():
+    world = seconds_world(*"abcdefgh")
+    played(world, 0.1, 300)
+
+    terms = explained(world, 4_100, HOT + chain(9_999))
+    assert sum(each.cached_tokens > 0 for each in terms.values()) <= 2
+
+
+def test_a_conversation_is_no_hot_beginning_however_long():
+    world = seconds_world(*"abcd")
+    for turn in range(1, 100):
+        world.serve("a", 100 * turn, chain(*range(turn)), took_s=0.02)
+
+    assert world.picker.insight.heat.homes(chain(98)[0], 4) == 1
+    assert world.pick(10_000, chain(*range(99))) == "a"
+
+
+def test_what_was_hot_an_hour_ago_is_not():
+    heat = Heat()
+    for _ in range(100):
+        heat.part(7)
+    assert heat.homes(7, 8) == 8
+
+    for n in range(2 * HALF_REQUESTS):
+        heat.part(None if n % 2 else 1_000 + n)
+
+    assert heat.share(7) == 0.0
+    assert heat.homes(7, 8) == 1
+
+
+def test_before_some_requests_have_come_nothing_is_hot():
+    heat = Heat()
+    for _ in range(SEEN_LEAST - 1):
+        heat.part(7)
+    assert heat.homes(7, 8) == 1

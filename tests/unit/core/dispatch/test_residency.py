@@ -56,7 +56,9 @@ def test_the_least_recently_used_idle_one_makes_room():
     used(residency, "a", "z")
 
     assert residency.on_gpu("a") == ("x", "z")
-    assert residency.seconds("a", "y") == pytest.approx(HOST_PRIOR_S + HOST_PRIOR_S)  # back from host, and "x" again
+    assert residency.seconds("a", "y") == pytest.approx(
+        HOST_PRIOR_S + HOST_PRIOR_S
+    )  # back from host, and "x" again
     assert residency.loads_total == 3
 
 
