@@ -159,7 +159,7 @@ def _scaling(section: ScalingKeys, model: ModelKeys, timezone: str) -> Scaling:
         max_replicas=most,
         window_s=section.window_s,
         scale_down_delay_s=section.scale_down_delay_s,
-        concurrency_target=float(model.slots if target == AUTO else target),
+        concurrency_target=None if target == AUTO else float(target),
         thresholds=Thresholds(**_values(section.thresholds)),
         promise=Promise(**_values(section.promise)),
         also=tuple(ScalingPolicy(name) for name in section.also),

@@ -9,6 +9,9 @@ from tidegate.config.engines import batch_size
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.core.settings import ScalingPolicy
 
+_AIMS = (ScalingPolicy.CONCURRENCY, ScalingPolicy.TIDAL)
+"""The laws with a use for ``concurrency_target``."""
+
 
 def warnings_of(settings: Settings) -> tuple[str, ...]:
     """Each in one sentence that names the keys and both numbers."""
@@ -28,13 +31,16 @@ def _batch(model: ModelSettings) -> Iterator[str]:
             f"models.{model.model}.slots is {slots} but the command line gives the {model.fleet.engine} engine "
             f"a batch size of {batch}; make them equal"
         )
-    if scaling.policy is ScalingPolicy.CONCURRENCY and scaling.concurrency_target != slots:
-        if scaling.concurrency_target > slots:
+    target = scaling.concurrency_target
+    if scaling.policy in _AIMS and target is not None and target != slots:
+        if target > slots and scaling.policy is ScalingPolicy.TIDAL:
+            consequence = "the smaller one counts"
+        elif target > slots:
             consequence = "replicas are added only when requests already wait"
         else:
             consequence = "replicas are added before those that run are full"
         yield (
-            f"models.{model.model}.scaling.concurrency_target is {scaling.concurrency_target:g} but "
+            f"models.{model.model}.scaling.concurrency_target is {target:g} but "
             f"models.{model.model}.slots, the engine's batch size, is {slots}: {consequence}"
         )
 

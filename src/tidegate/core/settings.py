@@ -116,6 +116,7 @@ class TrafficShift:
 class ScalingPolicy(Enum):
     """Which law proposes the number of replicas: ours first, then other systems'."""
 
+    TIDAL = "tidal"
     CONCURRENCY = "concurrency"
     THRESHOLDS = "thresholds"
     TOKENS = "tokens"
@@ -139,6 +140,7 @@ class ScalingPolicy(Enum):
 
 
 OWN_POLICIES = (
+    ScalingPolicy.TIDAL,
     ScalingPolicy.CONCURRENCY,
     ScalingPolicy.THRESHOLDS,
     ScalingPolicy.TOKENS,
@@ -231,8 +233,9 @@ class Scaling:
     """Demand is the largest concurrency seen in this span."""
     scale_down_delay_s: float = 60.0
     """How long a lower number must have been asked for before it is obeyed."""
-    concurrency_target: float = 8.0
-    """Requests one replica should carry, queued ones included."""
+    concurrency_target: float | None = None
+    """Requests one replica should carry, queued ones included; None: ``auto``. That is the engine's batch size for the
+    law ``concurrency``, and what the promise allows for ``tidal``."""
     thresholds: Thresholds = Thresholds()
     slo_keda: SloKeda = SloKeda()
     promise: Promise = Promise()

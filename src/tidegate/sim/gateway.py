@@ -36,6 +36,7 @@ from tidegate.workload.traces import Trace
 
 REPORT_DUE = ReportDue()
 READS_LATENCIES = (
+    ScalingPolicy.TIDAL,
     ScalingPolicy.THRESHOLDS,
     ScalingPolicy.SLO,
     ScalingPolicy.SLO_KEDA,

@@ -110,7 +110,7 @@ models:
         engine="sglang",
         slots=16,
         scaling=Scaling(
-            ScalingPolicy.THRESHOLDS, 1, 2, 5.0, 0.0, 16.0, Thresholds(50, max_latency_p95_ms=2000.0)
+            ScalingPolicy.THRESHOLDS, 1, 2, 5.0, 0.0, None, Thresholds(50, max_latency_p95_ms=2000.0)
         ),
         restarts=Restarts(2.0, 8.0, 3, 3600.0, 90.0, 7),
         gpus=2,
@@ -364,7 +364,7 @@ def test_a_target_that_is_not_the_batch_size_is_a_warning_with_both_numbers():
 def test_auto_is_the_batch_size():
     found = model("{engine: vllm, weights: a/b, slots: 48, scaling: {concurrency_target: auto}}")
 
-    assert found.fleet.scaling.concurrency_target == 48
+    assert found.fleet.scaling.concurrency_target is None
 
 
 def test_arguments_that_change_the_batch_size_are_a_warning():

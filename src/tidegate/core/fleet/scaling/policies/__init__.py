@@ -21,10 +21,12 @@ from tidegate.core.fleet.scaling.policies.queue import QueueConstants, queue
 from tidegate.core.fleet.scaling.policies.rivals import RIVALS
 from tidegate.core.fleet.scaling.policies.slo import SloConstants, slo
 from tidegate.core.fleet.scaling.policies.thresholds import ThresholdSteps
+from tidegate.core.fleet.scaling.policies.tidal import Tidal
 from tidegate.core.fleet.scaling.policies.tokens import TokensConstants, tokens
 from tidegate.core.settings import Scaling, ScalingPolicy
 
 POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
+    ScalingPolicy.TIDAL: Tidal,
     ScalingPolicy.CONCURRENCY: Concurrency,
     ScalingPolicy.THRESHOLDS: ThresholdSteps,
     ScalingPolicy.TOKENS: paced(tokens),

@@ -32,7 +32,7 @@ class Concurrency:
         self._hold = Hold(scaling.scale_down_delay_s, standing)
 
     def __repr__(self) -> str:
-        return f"<Concurrency target={self._scaling.concurrency_target:g} {self._hold!r}>"
+        return f"<Concurrency target={self._scaling.concurrency_target or 'auto'} {self._hold!r}>"
 
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number.
@@ -42,7 +42,7 @@ class Concurrency:
         3. The floor and the ban on shrinking come last: while a gateway is not heard, and until a full
            window has been, the number may only rise.
         """
-        target = self._scaling.concurrency_target
+        target = self._scaling.concurrency_target or float(seen.slots)
         asked = replicas_for(seen.demand.concurrency, target)
         suggested = seen.within(replicas_for(seen.demand.peak, target))  # 1
         held = self._hold.ask(suggested, now_s)  # 2
@@ -54,7 +54,7 @@ class Concurrency:
             # As asked, beyond minimum and maximum too: the final clamp is the one that says so.
             wanted=wanted if held_by else asked,
             asked=asked,
-            because=self._because(seen, asked, held_by, wanted),
+            because=self._because(seen, target, asked, held_by, wanted),
             held_by=held_by,
             due_at_s=self._due_s(seen) if held_by else None,
             inputs={"concurrency_target": target, "peak": seen.demand.peak},
@@ -73,8 +73,7 @@ class Concurrency:
         moments = (self._hold.due_s, seen.demand.peak_leaves_at_s)
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _because(self, seen: Situation, asked: int, held_by: str | None, wanted: int) -> str:
-        target = self._scaling.concurrency_target
+    def _because(self, seen: Situation, target: float, asked: int, held_by: str | None, wanted: int) -> str:
         asks = f"{seen.demand.concurrency:g} queued or in flight at {target:g} a replica ask for {asked}"
         if not seen.is_complete and seen.demand.concurrency == 0:
             asks = "nothing is known of the demand"

@@ -1,0 +1,221 @@
+"""The default law: the fewest replicas that keep the promise until more could serve.
+
+Up, at once and by model. What is needed at a lead time from now is
+
+    ledger rate / what a full replica carries  +  what demand has grown by within a lead time, but for a stated risk
+
+and at least what any other healthy source asks for now. What comes up already counts. Down, one at a time, only when
+
+1. every source that has ever spoken speaks, and with the survivors the promise would be kept with something to spare,
+2. that has been so for the scale-down delay,
+3. and the change of direction can be afforded (``swings``).
+
+There is no utilisation to be tuned: "grow when every replica is at maximum concurrency" and "shrink when enough of them
+are half full" follow from the first two lines.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from tidegate.core.fleet.scaling.policies.base import FLOORS, Proposal, Situation
+from tidegate.core.fleet.scaling.reading import Reader, Reading
+from tidegate.core.fleet.scaling.sliding import Hold
+from tidegate.core.fleet.scaling.spikes import Spikes
+from tidegate.core.fleet.scaling.swings import Swings
+from tidegate.core.settings import Scaling
+
+OVER_SHARE = 0.03
+"""A need that is so little above a whole number is that number."""
+SPARE_SHARE = 0.05
+"""Of what is needed, what the survivors of a step down must have to spare."""
+SETTLED_S = 60.0
+"""Latencies are of the last minute: so long after a change of capacity they speak of the time before it."""
+BROKEN_S = 30.0
+LATENCY_STEP = 0.25
+"""A promise that is broken for no known reason adds at most this share, and at least one."""
+STEP_LEADS, STEP_LEAST_S, STEP_MOST_S = 0.2, 2.0, 30.0
+"""Between two steps down, in lead times."""
+LATE_P = 0.5
+"""A replica that comes up and has less than this chance to serve within a lead time does not count."""
+
+
+class Tidal:
+    """The law for one model, with what it has learned."""
+
+    reads_engines = True
+
+    def __init__(self, scaling: Scaling, standing: int, now_s: float) -> None:
+        self._scaling = scaling
+        self._reader = Reader(scaling)
+        self._hold = Hold(scaling.scale_down_delay_s, standing)
+        self._swings = Swings(now_s)
+        self._spikes = Spikes()
+        self._serving = 0
+        self._changed_s = now_s
+        """When the number that serves last changed."""
+        self._fell_s = now_s - STEP_MOST_S
+
+    def __repr__(self) -> str:
+        return f"<Tidal {self._reader!r} {self._hold!r} {self._swings!r}>"
+
+    def propose(self, seen: Situation, now_s: float) -> Proposal:
+        """The law's number.
+
+        1. What the sources say, and what may come within a lead time.
+        2. Up to what is needed, unless it would be there too late for anybody.
+        3. Down by one, if all three conditions hold.
+        """
+        if seen.serving != self._serving:
+            self._serving, self._changed_s = seen.serving, now_s
+        reading = self._reader.look(seen, now_s)
+        needed, by = self._needed(seen, reading, now_s)
+        self._spikes.look(reading.ledger, seen.serving, reading.lead_s, now_s)
+        asked = _whole(needed)
+        held = self._hold.ask(_whole(needed * (1.0 + SPARE_SHARE)), now_s)
+        wanted, held_by, due_at_s = self._step(seen, reading, asked, held, now_s)
+        if wanted != seen.standing:
+            self._swings.step(now_s, reading.lead_s, is_up=wanted > seen.standing)
+            self._fell_s = now_s if wanted < seen.standing else self._fell_s
+        because = self._because(seen, reading, by, asked, wanted, held_by)
+        number = wanted if held_by else max(asked, wanted)
+        return Proposal(number, asked, because, held_by, due_at_s, _inputs(reading, needed, held))
+
+    # ---- 1. what is needed ----
+
+    def _needed(self, seen: Situation, reading: Reading, now_s: float) -> tuple[float, str]:
+        """Replicas at a lead time from now, and who says so."""
+        needed, by = reading.ledger + reading.reserve, "ledger"
+        for one in reading.estimates[1:]:
+            if one.replicas is None or one.replicas <= needed:
+                continue
+            if one.name == "latency":
+                number = self._by_latency(seen, reading, one.replicas, now_s)
+                if number <= needed:
+                    continue
+                needed = number
+            else:
+                needed = one.replicas
+            by = one.name
+        late = any(self._is_late(seen, launched_s, reading, now_s) for launched_s in _launched(seen))
+        return needed + late, by
+
+    def _by_latency(self, seen: Situation, reading: Reading, asks: float, now_s: float) -> float:
+        """What broken promises ask for: little, and only when nothing is on its way that may mend them."""
+        if asks <= seen.serving:
+            return asks
+        is_settled = not seen.coming and now_s >= self._changed_s + SETTLED_S
+        if not is_settled or reading.broken_s < BROKEN_S:
+            return 0.0
+        return min(asks, seen.serving + max(1.0, LATENCY_STEP * seen.serving))
+
+    def _is_late(self, seen: Situation, launched_s: float, reading: Reading, now_s: float) -> bool:
+        p_ready = seen.readiness.p_ready(reading.lead_s, now_s - launched_s)
+        return p_ready is not None and p_ready < LATE_P
+
+    # ---- 2. and 3. the step ----
+
+    def _step(
+        self, seen: Situation, reading: Reading, asked: int, held: int, now_s: float
+    ) -> tuple[int, str | None, float | None]:
+        """The number, the rule that keeps it from what is asked, and when that rule ends by itself."""
+        standing, asked = seen.standing, seen.within(asked)
+        if asked > standing:
+            if seen.serving and not self._spikes.is_worth(reading.lead_s, now_s):
+                return max(standing, seen.floor), "short_burst", None
+            return max(asked, seen.floor), None, None
+        if standing <= max(asked, seen.floor, seen.min_replicas):
+            number = max(standing, seen.floor)
+            return number, seen.floor_by if number > asked else None, None
+        if not seen.may_shrink:
+            return standing, "window" if seen.is_complete else "no data", None
+        if reading.silent is not None:
+            return standing, f"no {reading.silent}", None
+        if held > standing - 1:
+            return standing, "scale_down_delay" if asked < standing else None, self._hold.due_s
+        if not self._survivors_keep(reading, standing - 1):
+            return standing, "survivors", None
+        free_s = self._swings.falls_at_s(now_s, reading.lead_s)
+        if free_s is not None:
+            return standing, "swings", free_s
+        step_s = max(STEP_LEAST_S, min(STEP_MOST_S, STEP_LEADS * reading.lead_s))
+        if now_s < self._fell_s + step_s:
+            return standing, "one_at_a_time", self._fell_s + step_s
+        number = standing - 1
+        return number, None if number <= asked else "one_at_a_time", now_s + step_s
+
+    def _survivors_keep(self, reading: Reading, number: int) -> bool:
+        """Every source that knows something allows so few."""
+        return all(
+            one.replicas is None or one.replicas * (1.0 + SPARE_SHARE) <= number for one in reading.estimates
+        )
+
+    # ---- the reason ----
+
+    def _because(
+        self, seen: Situation, reading: Reading, by: str, asked: int, wanted: int, held_by: str | None
+    ) -> str:
+        why = f"{_said(seen, reading, by)}: {asked}"
+        match held_by:
+            case None:
+                return why
+            case "short_burst":
+                return f"{why}; bursts are mostly over before a replica serves, in {reading.lead_s:.0f} s"
+            case "no data":
+                return f"{why}; {wanted} kept, since not every gateway is heard"
+            case "window":
+                return f"{why}; {wanted} kept until a full window has been seen"
+            case "scale_down_delay":
+                return f"{why}; {wanted} was needed within the last {self._scaling.scale_down_delay_s:g} s"
+            case "survivors":
+                return f"{why}; {wanted - 1} would not keep the promise with something to spare"
+            case "swings":
+                return f"{why}; {wanted} kept, since the number has swung enough of late"
+            case "one_at_a_time":
+                return f"{why}; down one at a time"
+            case rule if rule in FLOORS:
+                return f"{why}; not below {wanted} while {FLOORS[rule]}"
+            case rule:
+                return f"{why}; {wanted} kept, since there is {rule}"
+
+
+def _whole(needed: float) -> int:
+    return ceil(needed * (1.0 - OVER_SHARE) - 1e-9)
+
+
+def _launched(seen: Situation) -> list[float]:
+    return [one.launched_s for one in seen.coming]
+
+
+def _said(seen: Situation, reading: Reading, by: str) -> str:
+    full, load = reading.full, reading.load
+    if full.requests_per_s is None or load.rate_per_s is None:
+        return f"a peak of {seen.demand.peak:g} at {full.batch:g} a replica needs"
+    said = f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
+    if load.excess >= 1:
+        said += f", {load.excess:.0f} waiting beyond that"
+    if reading.reserve > 0.005:
+        said += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
+    return f"{said} need" if by == "ledger" else f"{said}; {by} needs"
+
+
+def _inputs(reading: Reading, needed: float, held: int) -> dict[str, float]:
+    """The numbers behind it. What is not known is left out."""
+    inputs = {
+        "needed": needed,
+        "held": float(held),
+        "batch": reading.full.batch,
+        "lead_s": reading.lead_s,
+        "reserve": reading.reserve,
+        "excess": reading.load.excess,
+        "clients_wait": float(reading.clients_wait),
+    }
+    if reading.full.requests_per_s is not None:
+        inputs["requests_per_s_each"] = reading.full.requests_per_s
+    if reading.load.rate_per_s is not None:
+        inputs["requests_per_s"] = reading.load.rate_per_s
+    for one in reading.estimates:
+        if one.replicas is not None:
+            inputs[f"by_{one.name}"] = one.replicas
+            inputs[f"coverage_{one.name}"] = one.coverage
+    return inputs

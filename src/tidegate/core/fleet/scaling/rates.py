@@ -1,0 +1,62 @@
+"""How many requests a second there are now: as soon as it is certain, and not before.
+
+The mean over a minute is steady and late; that over ten seconds is quick and mostly chance. Of several spans the one
+counts that says most after what chance can do has been taken off. How irregular arrivals are is measured: counts of
+steps of five seconds, each against the one before it, so that a trend is no irregularity.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from tidegate.core.fleet.scaling.past import Past
+
+SPANS_S = (10.0, 20.0, 40.0)
+STEADY_S = 60.0
+CERTAIN = 2.0
+"""Standard deviations."""
+STEP_S = 5.0
+SMOOTH = 0.03
+"""What a new step counts: about the last three minutes."""
+REGULAR, WILD = 0.02, 20.0
+"""Index of dispersion: 1 for arrivals by chance alone, 0 for a clockwork."""
+
+
+class Arrivals:
+    """The rate of one model's requests."""
+
+    def __init__(self) -> None:
+        self._dispersion = 1.0
+        self._last: float | None = None
+        self._next_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Arrivals dispersion={self._dispersion:.2f}>"
+
+    def look(self, past: Past, now_s: float) -> None:
+        """Learn how irregular they are."""
+        if now_s < self._next_s:
+            return
+        self._next_s = now_s + STEP_S
+        rate = past.arrivals_per_s(STEP_S, now_s)
+        if rate is None:
+            return
+        if self._last is not None and rate + self._last > 0:
+            count, before = rate * STEP_S, self._last * STEP_S
+            seen = (count - before) ** 2 / (count + before)
+            self._dispersion += SMOOTH * (min(seen, WILD) - self._dispersion)
+        self._last = rate
+
+    def per_s(self, past: Past, now_s: float) -> float | None:
+        """The rate that is certain; None while nothing is known."""
+        steady = past.arrivals_per_s(STEADY_S, now_s)
+        if steady is None:
+            return None
+        found = steady
+        spread = CERTAIN * sqrt(max(REGULAR, self._dispersion))
+        for span_s in SPANS_S:
+            rate = past.arrivals_per_s(span_s, now_s)
+            if rate is not None and rate > found:
+                count = rate * span_s
+                found = max(found, (count - spread * sqrt(count)) / span_s)
+        return found

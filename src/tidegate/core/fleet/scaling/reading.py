@@ -1,0 +1,190 @@
+"""All that the default law looks at, put together: how much is asked for, how much a replica carries, what may come.
+
+It owns what is learned and decides nothing. Each look takes in the situation once.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.fleet.scaling.clients import Clients
+from tidegate.core.fleet.scaling.estimates import (
+    Estimate,
+    Latency,
+    Load,
+    Memory,
+    by_backlog,
+    by_ledger,
+    drain_time_s,
+)
+from tidegate.core.fleet.scaling.growth import Growth
+from tidegate.core.fleet.scaling.perreplica import Full, Pace, full_replica
+from tidegate.core.fleet.scaling.policies.base import Situation
+from tidegate.core.fleet.scaling.rates import Arrivals
+from tidegate.core.settings import Scaling
+from tidegate.core.values import value
+
+LEAD_UNKNOWN_S = 60.0
+"""Taken for a start before anything is known of it."""
+LEAD_RATIO = 0.9
+"""Of all starts, those that are over within what is called the lead time."""
+NOTICED_S = 10.0
+"""From a change in demand until it is certain."""
+RISK = 0.05
+"""Of lead times, those in which demand may grow by more than what is held for it."""
+RESERVE_RATIO = 0.5
+"""What is held for growth is at most so much of the demand, and one replica: a flash crowd is not held for."""
+LENGTHS_S = 600.0
+RATE_S = 30.0
+FULL_EVERY_S = 5.0
+KEPT_FOR_S = 60.0
+"""A promise that has been kept for so long with a backlog is kept with a backlog."""
+DERATE, RERATE, DERATE_LEAST = 0.97, 1.003, 0.5
+"""Each ten seconds: while a promise is broken that should be kept, and while it is kept."""
+DERATE_EVERY_S = 10.0
+
+
+@value
+class Reading:
+    """One look."""
+
+    full: Full
+    load: Load
+    estimates: tuple[Estimate, ...]
+    lead_s: float
+    reserve: float
+    """Replicas for what demand may grow by within the lead time."""
+    clients_wait: bool
+    broken_s: float
+    """For how long the promise has been broken."""
+
+    @property
+    def ledger(self) -> float:
+        """The authority's answer."""
+        return self.estimates[0].replicas or 0.0
+
+    @property
+    def silent(self) -> str | None:
+        """The first source that should speak and does not."""
+        return next((one.name for one in self.estimates if one.silent), None)
+
+
+class Reader:
+    """One model's sources."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        self._scaling = scaling
+        self._arrivals, self._pace, self._clients = Arrivals(), Pace(), Clients()
+        self._memory, self._latency, self._growth = Memory(), Latency(), Growth()
+        self._full: Full | None = None
+        self._full_until_s = 0.0
+        self._trust = 1.0
+        """In what a replica is thought to carry; below 1 when promises were broken at less."""
+        self._trust_next_s = 0.0
+        self._excess_since_s: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<Reader {self._pace!r} {self._growth!r} {self._clients!r} trust={self._trust:.2f}>"
+
+    def look(self, seen: Situation, now_s: float) -> Reading:
+        """Take in the situation."""
+        demand, past = seen.demand, seen.demand.past
+        lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
+        self._arrivals.look(past, now_s)
+        self._pace.look(past, seen.serving, demand.capacity, now_s)
+        self._clients.look(past, now_s)
+        memory, latency = self._memory.look(seen), self._latency.look(seen, now_s)
+        full = self._fullest(seen, now_s)
+        load = self._load(seen, full, lead_s, now_s)
+        ledger = by_ledger(demand, full, load)
+        self._doubt(seen, latency, ledger, now_s)
+        return Reading(
+            full,
+            load,
+            (ledger, by_backlog(demand, self._prompt_s(seen, now_s), seen.promise, load), memory, latency),
+            lead_s,
+            self._reserve(seen, full, load, lead_s, now_s),
+            self._clients.wait,
+            self._latency.broken_s(now_s),
+        )
+
+    # ---- what a replica carries ----
+
+    def _fullest(self, seen: Situation, now_s: float) -> Full:
+        if self._full is None or now_s >= self._full_until_s:
+            self._full_until_s = now_s + FULL_EVERY_S
+            self._full = full_replica(
+                self._pace,
+                seen.demand.capacity,
+                self._lengths(seen, now_s),
+                seen.promise,
+                self._most(seen),
+                self._room(seen, now_s),
+                seen.serving,
+            )
+        full, trust = self._full, self._trust
+        if trust >= 1.0 or full.requests_per_s is None:
+            return full
+        return Full(max(1.0, trust * full.batch), trust * full.requests_per_s, full.bound_by)
+
+    def _most(self, seen: Situation) -> tuple[float, str]:
+        target = self._scaling.concurrency_target
+        if target is not None and target < seen.slots:
+            return target, "concurrency_target"
+        return float(seen.slots), "slots"
+
+    def _lengths(self, seen: Situation, now_s: float) -> tuple[float, float] | None:
+        past = seen.demand.past
+        prompt, output = past.mean_prompt_tokens(LENGTHS_S, now_s), past.mean_output_tokens(LENGTHS_S, now_s)
+        return None if prompt is None or output is None else (prompt, output)
+
+    def _room(self, seen: Situation, now_s: float) -> float | None:
+        if self._memory.room is not None:
+            return self._memory.room
+        lengths, capacity = self._lengths(seen, now_s), seen.demand.capacity
+        if lengths is None or capacity is None or capacity.kv_tokens is None:
+            return None
+        return capacity.kv_tokens / max(1.0, lengths[0] + lengths[1] / 2)
+
+    def _prompt_s(self, seen: Situation, now_s: float) -> float | None:
+        lengths, capacity = self._lengths(seen, now_s), seen.demand.capacity
+        return None if lengths is None or capacity is None else capacity.prefill_s(lengths[0], 0.0)
+
+    def _doubt(self, seen: Situation, latency: Estimate, ledger: Estimate, now_s: float) -> None:
+        """A promise broken at a load that should be fine says that a replica carries less than was thought."""
+        if now_s < self._trust_next_s or latency.replicas is None or not seen.serving:
+            return
+        self._trust_next_s = now_s + DERATE_EVERY_S
+        is_fine = (ledger.replicas or 0.0) <= seen.serving and self._pace.settled_s(now_s) > 2 * KEPT_FOR_S
+        if self._latency.broken_s(now_s) > KEPT_FOR_S and is_fine:
+            self._trust = max(DERATE_LEAST, DERATE * self._trust)
+        elif latency.replicas <= seen.serving:
+            self._trust = min(1.0, RERATE * self._trust)
+
+    # ---- what is asked for ----
+
+    def _load(self, seen: Situation, full: Full, lead_s: float, now_s: float) -> Load:
+        demand = seen.demand
+        there = float(demand.queued + demand.in_flight)
+        excess = max(0.0, there - full.batch * seen.serving)
+        if excess <= 0.0 or self._latency.broken_s(now_s) > 0.0 or not seen.serving:
+            self._excess_since_s = None
+        elif self._excess_since_s is None:
+            self._excess_since_s = now_s
+        elif now_s > self._excess_since_s + KEPT_FOR_S and demand.signals_at_s is not None:
+            excess = 0.0  # it is no backlog but how clients are, and they get what they were promised
+        rate = self._arrivals.per_s(demand.past, now_s)
+        if self._clients.wait and full.requests_per_s is not None and rate is not None:
+            # Their rate is what the fleet makes it; what is there is not.
+            rate, excess = min(rate, there / full.batch * full.requests_per_s), 0.0
+        return Load(rate, excess, drain_time_s(lead_s))
+
+    def _reserve(self, seen: Situation, full: Full, load: Load, lead_s: float, now_s: float) -> float:
+        past, idle_s = seen.demand.past, max(self._scaling.window_s, self._scaling.scale_down_delay_s)
+        smooth = past.arrivals_per_s(RATE_S, now_s)
+        if smooth is None or full.requests_per_s is None or load.rate_per_s is None:
+            return 0.0
+        self._growth.add(smooth, lead_s, now_s)
+        is_idle = seen.demand.concurrency == 0 and not past.arrivals_per_s(idle_s, now_s)
+        if is_idle or self._clients.wait:
+            return 0.0
+        grown = self._growth.quantile(1.0 - RISK) / full.requests_per_s
+        return min(grown, RESERVE_RATIO * load.rate_per_s / full.requests_per_s + 1.0)

@@ -1,0 +1,242 @@
+"""The default law at work: a ledger that flows, replicas that take their time, and the number that is proposed."""
+
+import itertools
+
+import pytest
+
+from tidegate.core.fleet.coldstart import Readiness
+from tidegate.core.fleet.scaling.past import Past, Totals
+from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Situation
+from tidegate.core.fleet.scaling.policies.tidal import Tidal
+from tidegate.core.settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.types import ReplicaId
+
+SLOTS = 32
+PROMPT, OUTPUT = 1000, 200
+
+
+class Fleet:
+    """Replicas with a law of their own: an answer takes ``5 s + 0.2 s`` for each other request beside it.
+
+    So one with its 32 slots in use ends 32 / 11.4 = 2.8 requests a second. Open clients: what they ask for comes, and what
+    finds no slot waits.
+    """
+
+    def __init__(self, serving=1, start_s=100.0, least=1, most=16, slots=SLOTS, **scaling):
+        settings = {"scale_down_delay_s": 60.0, **scaling}
+        self.scaling = Scaling(ScalingPolicy.TIDAL, least, most, **settings)
+        self.law = Tidal(self.scaling, serving, 0.0)
+        self.past, self.now_s = Past(), 0.0
+        self.serving, self.start_s, self.slots = serving, start_s, slots
+        self.coming = []
+        self.standing = serving
+        self.came = self.ended = 0.0
+        self.there = 0.0
+        self.said = None
+        self.numbers = []
+        self.is_heard = True
+        self.pages = True
+        self.latency = True
+        self.stuck = False
+        """Nothing that starts gets ready."""
+
+    def run(self, span_s, rate=0.0, clients=None):
+        """``clients``: so many that wait for their answers, in place of a rate."""
+        for _ in range(int(span_s)):
+            self._second(rate(self.now_s) if callable(rate) else rate, clients)
+        return self
+
+    @property
+    def each(self):
+        return min(self.slots, self.there / self.serving) if self.serving else 0.0
+
+    def _second(self, rate, clients):
+        self.now_s += 1.0
+        ended = self.serving * self.each / (5.0 + 0.2 * self.each)
+        came = rate if clients is None else max(0.0, clients - self.there + ended)
+        self.there = max(0.0, self.there + came - ended)
+        self.there = self.there if self.there > 0.01 else 0.0
+        self.came, self.ended = self.came + came, self.ended + ended
+        for launched_s in [one for one in self.coming if self.now_s >= one + self.start_s and not self.stuck]:
+            self.coming.remove(launched_s)
+            self.serving += 1
+        running = min(self.there, self.slots * self.serving)
+        came, over = int(self.came), int(self.ended)
+        if self.is_heard:
+            self.past.add(
+                self.now_s,
+                round(self.there - running),
+                round(running),
+                Totals(came, came * PROMPT, over * OUTPUT, over, 0),
+            )
+        self.said = self.law.propose(self._situation(running, rate or clients), self.now_s)
+        self._obey(max(self.scaling.min_replicas, min(self.said.wanted, self.scaling.max_replicas)))
+
+    def _situation(self, running, is_busy):
+        waits_s = (self.there - running) / max(0.1, self.serving * 2.8)
+        floor = int(self.there > 0 or self.now_s < 60)
+        return Situation(
+            demand=Demand(
+                queued=round(self.there - running),
+                in_flight=round(running),
+                concurrency=round(self.there),
+                peak=round(self.there),
+                complete_since_s=0.0 if self.is_heard else None,
+                ttft_p90_s=0.2 + waits_s if self.latency and is_busy else None,
+                tpot_p90_s=(5.0 + 0.2 * self.each) / OUTPUT if self.latency and is_busy else None,
+                signals_at_s=self.now_s if self.latency else None,
+                past=self.past,
+            ),
+            standing=self.standing,
+            min_replicas=self.scaling.min_replicas,
+            max_replicas=self.scaling.max_replicas,
+            floor=floor,
+            floor_by="in_use" if floor else None,
+            live=self.serving + len(self.coming),
+            serving=self.serving,
+            serving_slots=self.serving * self.slots,
+            may_shrink=self.is_heard and self.now_s > 60,
+            slots=self.slots,
+            promise=Promise(2.0, 0.1),
+            coming=tuple(Coming(at_s, at_s + self.start_s) for at_s in self.coming),
+            readiness=Readiness(self.start_s, 0.1, 5),
+            engines=tuple(
+                EngineSeen(ReplicaId(str(number)), 5.0, round(self.each), 0, 0.5 * self.each / self.slots)
+                for number in range(self.serving if self.pages else 0)
+            ),
+        )
+
+    def _obey(self, number):
+        while self.serving + len(self.coming) < number:
+            self.coming.append(self.now_s)
+        while self.serving + len(self.coming) > number:
+            if self.coming:
+                self.coming.pop()
+            else:
+                self.serving -= 1
+        if number != self.standing:
+            self.numbers.append((self.now_s, number))
+        self.standing = number
+
+
+def turns(numbers):
+    """Changes of direction."""
+    ways = [after > before for (_, before), (_, after) in itertools.pairwise(numbers)]
+    return sum(one is not other for one, other in itertools.pairwise(ways))
+
+
+class TestUp:
+    def test_a_rate_that_four_replicas_carry_gets_them_and_no_cascade(self):
+        """From one to nine a second at 2.8 each, and starts take 100 s: what comes up counts, and of what has waited by
+        then some more are bought to be rid of it. They go again."""
+        fleet = Fleet().run(300, 1.0).run(900, 9.0)
+
+        assert max(number for _, number in fleet.numbers) <= 10
+        assert 4 <= fleet.standing <= 7
+        assert turns(fleet.numbers) == 1
+
+    def test_a_burst_is_answered_within_seconds(self):
+        fleet = Fleet().run(300, 1.0).run(15, 12.0)
+
+        assert fleet.standing >= 3
+
+    def test_everybody_full_grows_and_half_of_them_full_shrinks(self):
+        """The rules of batching fall out: nobody has set a utilisation."""
+        full = Fleet(serving=2).run(600, 5.7)
+        assert full.standing > 2
+        half = Fleet(serving=4).run(900, 2.0)
+        assert half.standing < 4
+
+    def test_a_step_that_has_come_before_is_held_for(self):
+        """Each ten minutes two a second more: at six a second there is room for eight."""
+        fleet = Fleet(most=30).run(3000, lambda at_s: 2.0 + 2.0 * (at_s // 600))
+        rate = 2.0 + 2.0 * (2999 // 600)
+
+        assert fleet.said.inputs["reserve"] > 0.4
+        assert fleet.standing >= rate / 2.8 + 0.5
+
+    def test_what_is_far_too_late_counts_no_more(self):
+        fleet = Fleet().run(300, 1.0)
+        fleet.stuck = True
+        fleet.run(60, 9.0)
+        asked = fleet.standing
+        fleet.run(600, 9.0)
+
+        assert fleet.standing > asked
+        assert fleet.standing <= 2 * asked + 4  # it waits long; each source still says what it says
+
+
+class TestDown:
+    def test_one_at_a_time_and_each_with_room_to_spare(self):
+        fleet = Fleet(serving=6).run(1200, 2.0)
+
+        assert fleet.standing <= 2
+        steps = [
+            before - after for (_, before), (_, after) in zip(fleet.numbers, fleet.numbers[1:], strict=False)
+        ]
+        assert set(steps) <= {1}
+
+    def test_two_and_one_do_not_take_turns(self):
+        """Two at 0.7 of what one carries: one would be at 1.4. Hours of it."""
+        fleet = Fleet(serving=2).run(3 * 3600, 3.9)
+
+        assert fleet.numbers == [] or turns(fleet.numbers) == 0
+
+    def test_the_delay_is_kept(self):
+        fleet = Fleet(serving=4, scale_down_delay_s=300.0).run(600, 8.0)
+        began_s = fleet.now_s
+        standing = fleet.standing
+        fleet.run(250, 0.5)
+        assert fleet.standing == standing
+        fleet.run(600, 0.5)
+        assert fleet.standing < standing
+        assert all(
+            at_s >= began_s + 250 for at_s, number in fleet.numbers if at_s > began_s and number < standing
+        )
+
+    def test_nobody_asks_any_more_and_the_last_one_goes(self):
+        fleet = Fleet(least=0).run(600, 1.0).run(900, 0.0)
+
+        assert fleet.standing == 0
+
+
+class TestWhatIsNotKnown:
+    def test_a_gateway_that_is_silent_shrinks_nothing(self):
+        fleet = Fleet(serving=4).run(300, 8.0)
+        standing = fleet.standing
+        fleet.is_heard = False
+        fleet.run(900, 0.0)
+
+        assert fleet.standing == standing
+        assert fleet.said.held_by == "no data"
+
+    @pytest.mark.parametrize("what", ["pages", "latency"])
+    def test_a_source_that_has_fallen_silent_shrinks_nothing_while_there_is_work(self, what):
+        fleet = Fleet(serving=5).run(50, 8.0)
+        setattr(fleet, what, False)
+        fleet.run(900, 1.0)
+
+        assert fleet.standing >= 5
+        assert fleet.said.held_by in ("no memory", "no latency")
+
+    def test_a_source_that_never_spoke_is_none(self):
+        fleet = Fleet(serving=5)
+        fleet.pages = fleet.latency = False
+        fleet.run(900, 1.0)
+
+        assert fleet.standing < 5
+
+
+class TestClients:
+    def test_those_who_wait_for_their_answers_do_not_pin_the_fleet_at_its_maximum(self):
+        """64 of them for ever: they ask as fast as they are answered. Two replicas hold them."""
+        fleet = Fleet(most=16).run(3600, clients=60)
+
+        assert fleet.standing <= 4
+
+
+class TestNoise:
+    def test_a_third_more_and_less_each_five_seconds_moves_nothing(self):
+        fleet = Fleet(serving=3).run(2 * 3600, lambda at_s: 6.0 * (1.3 if at_s % 5 < 2.5 else 0.7))
+
+        assert turns(fleet.numbers) <= 4
