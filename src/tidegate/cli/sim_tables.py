@@ -13,6 +13,7 @@ from tidegate.sim.oracle import Oracle, regret
 from tidegate.sim.summary import Spread, Summary
 
 NEVER = "never"
+NOT_ALL = "* The cheapest keeps the promise to all requests; this one did not, and may be cheaper for that."
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
         table.add_row("cheapest known afterwards", *(_oracle_hours(run) for run in shown))
         table.add_row("regret", *(_regret(run) for run in shown))
         table.add_row("fixed fleet for the peak", *(_peak(run) for run in shown))
+        if any(run.oracle and run.summary.attainment < 1.0 for run in shown):
+            table.caption, table.caption_justify = NOT_ALL, "left"
     table.add_section()
     table.add_row("computed in", *(f"{run.cpu_s:.2f} s" for run in shown))
     console.print(table)
@@ -56,9 +59,12 @@ def _seconds(value: float | None) -> str:
 def _band(found: Spread) -> str:
     """Three percentiles in one unit."""
     values = (found.p50, found.p95, found.p99)
-    in_ms = all(value is not None and value < 1 for value in values)
-    cells = (NEVER if v is None else f"{v * 1000:.1f}" if in_ms else f"{v:.3g}" for v in values)
-    return f"{' / '.join(cells)} {'ms' if in_ms else 's'}"
+    in_ms = all(value is None or value < 1 for value in values)
+    known = [f"{v * 1000:.1f}" if in_ms else f"{v:.3g}" for v in values if v is not None]
+    never = [NEVER] * (len(values) - len(known))  # a percentile beyond one that never came never came either
+    if not known:
+        return NEVER
+    return " / ".join([*known[:-1], f"{known[-1]} {'ms' if in_ms else 's'}", *never])
 
 
 def _endings(summary: Summary) -> str:
@@ -106,7 +112,10 @@ def _oracle_hours(run: Shown) -> str:
 
 
 def _regret(run: Shown) -> str:
-    return f"{regret(run.summary.replica_hours, run.oracle):+.0%}" if run.oracle else ""
+    if run.oracle is None:
+        return ""
+    mark = "" if run.summary.attainment >= 1.0 else " *"
+    return f"{regret(run.summary.replica_hours, run.oracle):+.0%}{mark}"
 
 
 def _peak(run: Shown) -> str:

@@ -1,10 +1,14 @@
-"""How many replicas each slot of a trace needs, for the oracle.
+"""What one replica can do, and the least that a trace asks for, for the oracles.
 
-Fluid: a request's work is the time it takes from one replica that is as full as the promise allows. With
+``full_replica`` is fluid: a request's work is the time it takes from one replica that is as full as the promise allows. With
 ``B`` sequences decoding, a step takes ``s(B)``; prompts take ``pf`` of extra time a request, so at a rate
 ``r`` the share ``r * pf`` of the time goes to them and a token takes ``s(B) / (1 - r * pf)``. The largest
 batch whose tokens still come in time gives ``r = B / (s(B) * output + B * pf)``, and a request's work is
-``pf + output * s(B) / B``. Chance is left out: the oracle knows the trace, and its needs are a lower bound.
+``pf + output * s(B) / B``. Chance is left out.
+
+``least_work_s`` is a bound: no engine works for less time on a request, whoever is in the batch with it. A step that
+decodes ``n`` sequences lasts ``a + b*n + c*K`` or longer and ``n`` is at most the largest batch ``B``, so a token takes
+``a/B + b + c*k`` of it; the prompt's own terms come on top.
 """
 
 from __future__ import annotations
@@ -12,13 +16,16 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
+from itertools import accumulate, takewhile
 
-from tidegate.engine.latency import StepLaw
-from tidegate.sim.oracle import SLOT_S, Oracle, schedule
+from tidegate.engine.coldstart import Tier
+from tidegate.engine.latency import LinearLaw, StepLaw
+from tidegate.sim.oracle import Duties, Oracle, cheapest_in_time, fewest_at_all_times
 from tidegate.sim.run import Run
 from tidegate.sim.scenario import ModelSetup, Slo
 from tidegate.workload.traces import Trace
+
+MOST_SLOTS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +62,74 @@ def prefill_s(law: StepLaw, batch: int, cached: int, prompt_tokens: int) -> floa
     return law.mixed_s(batch, cached, [(prompt_tokens, 0)]) - law.decode_s(batch, cached, 1)
 
 
-def work_by_slot(trace: Trace, setup: ModelSetup, slo: Slo, slot_s: float, fresh: float) -> array[float]:
-    """Replica-seconds of work that arrive in each slot. ``fresh`` is the share of prompts not cached."""
-    rows = max(1, len(trace))
-    prompt, output = fresh * sum(trace.prompt_tokens) / rows, sum(trace.output_tokens) / rows
-    full = full_replica(setup, slo, prompt, output)
-    cached = round(full.batch * (prompt + output / 2))
-    unit_s = prefill_s(setup.law, full.batch, cached, 1000) / 1000
-    work = array("d", bytes(8 * (int((trace.arrived_s[-1] if rows else 0) // slot_s) + 1)))
-    for at_s, asked, tokens in zip(trace.arrived_s, trace.prompt_tokens, trace.output_tokens, strict=True):
-        work[int(at_s // slot_s)] += fresh * asked * unit_s + tokens * full.token_share_s
-    return work
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request as the oracle sees it."""
+
+    arrived_s: float
+    due_s: float
+    """Its last token, when both parts of the promise are just kept."""
+    work_s: float
 
 
-def oracle_of(run: Run, slot_s: float = SLOT_S) -> tuple[Oracle, int]:
-    """The cheapest schedule for a run's trace, and the number that a fixed fleet would need.
+def least_work_s(
+    law: StepLaw, batch: int, prompt_tokens: int, cached_tokens: int, output_tokens: int
+) -> float:
+    """The least time that an engine can work for one request."""
+    work_s = _least_prompt_s(law, prompt_tokens - cached_tokens, cached_tokens)
+    decoded = output_tokens - 1  # the prompt's last step gives the first token
+    if decoded > 0:
+        mean_cached = prompt_tokens + (decoded - 1) / 2
+        work_s += decoded * law.decode_s(batch, int(batch * mean_cached), 1) / batch
+    return work_s
+
+
+def _least_prompt_s(law: StepLaw, new: int, cached: int) -> float:
+    """What a prompt adds to steps, in whatever chunks it is computed."""
+    if isinstance(law, LinearLaw):
+        per_pair = 2 * law.f if law.g is None else law.g
+        x, y = new / 1000, cached / 1000
+        return (law.e * x + min(law.f, per_pair / 2) * x * x + per_pair * x * y) / 1000
+    return max(0.0, law.mixed_s(0, 0, [(new, cached)]) - law.mixed_s(0, 0, [(1, 0)]))
+
+
+def asked_of(trace: Trace, setup: ModelSetup, slo: Slo) -> list[Asked]:
+    """All rows. A block of a prompt is computed once and found in a cache ever after, wherever it is asked for."""
+    batch = setup.limits.max_sequences
+    seen: set[int] = set()
+    found: list[Asked] = []
+    rows = zip(trace.arrived_s, trace.prompt_tokens, trace.output_tokens, strict=True)
+    for row, (at_s, prompt, output) in enumerate(rows):
+        cached = 0
+        if trace.prefixes is not None and setup.limits.prefix_caching:
+            names = trace.prefixes[row]
+            hits = sum(1 for _ in takewhile(seen.__contains__, names))
+            cached = max(0, min(hits * trace.block_tokens, prompt - 1))
+            seen.update(names)
+        work_s = least_work_s(setup.law, batch, max(1, prompt), cached, max(1, output))
+        due_s = at_s + slo.ttft_s + slo.tpot_s * max(0, output - 1)
+        found.append(Asked(at_s, due_s, work_s))
+    return found
+
+
+def duties_of(asked: Sequence[Asked], start_s: float) -> Duties:
+    """By slots of a tenth of a start, or longer ones when there would be too many."""
+    last_s = max((one.due_s for one in asked), default=0.0)
+    slot_s = max(start_s / 10, last_s / MOST_SLOTS, 1.0)
+    slots = int(last_s // slot_s) + 1
+    came, due = array("d", bytes(8 * slots)), array("d", bytes(8 * slots))
+    for one in asked:
+        came[int(one.arrived_s // slot_s)] += one.work_s
+        due[int(one.due_s // slot_s)] += one.work_s
+    waits = array("d", accumulate(arrived - done for arrived, done in zip(came, due, strict=True)))
+    return Duties(slot_s=slot_s, work_s=came, may_wait_s=waits, start_s=start_s)
+
+
+def oracle_of(run: Run) -> tuple[Oracle, int]:
+    """The least that a fleet can cost that keeps the promise to all of a run's requests, and the number that a
+    fixed fleet would need for it.
+
+    Starts are of the shortest kind, where files and compilation are found, and take the median time.
 
     Raises:
         ValueError: the run has several models.
@@ -77,12 +137,8 @@ def oracle_of(run: Run, slot_s: float = SLOT_S) -> tuple[Oracle, int]:
     if len(run.scenario.models) != 1:
         raise ValueError("the oracle is for one model; this run has several")
     setup = next(iter(run.scenario.models.values()))
-    hit = run.tally.cached_tokens / run.tally.prompt_tokens if run.tally.prompt_tokens else 0.0
-    work = work_by_slot(run.trace, setup, run.scenario.slo, slot_s, 1.0 - hit)
-    needs = _ceiled(work, slot_s)
-    lead = ceil(setup.cold_start.total_s() / slot_s - 1e-9)
-    return schedule(needs, lead, slot_s), max(needs, default=0)
-
-
-def _ceiled(work_s: Sequence[float], slot_s: float) -> list[int]:
-    return [ceil(work / slot_s - 1e-9) for work in work_s]
+    start = setup.cold_start
+    start_s = start.total_s(Tier.CACHED, () if start.build is None else (start.build,))
+    duties = duties_of(asked_of(run.trace, setup, run.scenario.slo), start_s)
+    fewest = fewest_at_all_times(duties)
+    return cheapest_in_time(duties, max(fewest, run.provision.most)), fewest

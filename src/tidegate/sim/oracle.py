@@ -9,12 +9,17 @@ in the slots in which at least *k* are. Over ``g`` slots in which it is not, it 
 it is kept, or it is stopped and started again, and its start takes ``lead`` slots. ``cheapest_by_table`` is the
 dynamic program over all that may be running and starting; the two agree, and both agree with trying out all
 schedules on small cases.
+
+That is for a world in which work is done in the slot in which it comes. ``cheapest_in_time`` knows that a request
+may wait as long as its promise allows, and that a real fleet begins and ends its replicas in the middle of slots;
+what it finds is below every fleet that keeps the promise to all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 SLOT_S = 60.0
 
@@ -81,6 +86,107 @@ def schedule(needs: Sequence[int], lead: int, slot_s: float) -> Oracle:
                 serving[last + 1 : slot] = [max(number, level) for number in serving[last + 1 : slot]]
             last = slot
     return Oracle(slot_s, tuple(serving), cheapest(needs, lead) * slot_s / 3600.0)
+
+
+# ---- work that may wait ----
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duties:
+    """What has to be done by when, in slots of ``slot_s``."""
+
+    slot_s: float
+    work_s: Sequence[float]
+    """Replica-seconds that come in each slot. Work is never done before its slot."""
+    may_wait_s: Sequence[float]
+    """Of all that has come by the end of each slot, how much need not be done by then."""
+    start_s: float
+    """From a replica's launch to its first slot of service."""
+
+    @property
+    def edge_s(self) -> float:
+        """A replica that begins or ends within a slot is paid for less than the slot. No more than this is saved
+        by either, as long as a start takes two slots or longer."""
+        return min(self.slot_s, self.start_s / 2)
+
+
+_Path = tuple[int, "_Path"] | None
+_State = tuple[float, float, _Path]
+"""Cost so far, work left over, and how many served in each slot, the last first."""
+
+
+def cheapest_in_time(duties: Duties, most: int) -> Oracle:
+    """The least that any fleet of up to ``most`` replicas can cost that does all its duties.
+
+    By dynamic programming over slots. A state is how many serve; of the ways that lead to it those are kept
+    than which none is both cheaper and leaves less work over.
+    """
+    up_s, down_s = duties.start_s - duties.edge_s, -duties.edge_s
+    states: list[list[_State]] = [[(0.0, 0.0, None)] for _ in range(most + 1)]
+    for slot, (work_s, may_wait_s) in enumerate(zip(duties.work_s, duties.may_wait_s, strict=True)):
+        if slot:
+            states = _changed(states, up_s, down_s)
+        for serving, ways in enumerate(states):
+            paid_s = serving * duties.slot_s
+            states[serving] = _undominated(
+                (cost_s + paid_s, left_s, (serving, path))
+                for cost_s, before_s, path in ways
+                if (left_s := max(0.0, before_s + work_s - paid_s)) <= may_wait_s + 1e-9
+            )
+    ends = [
+        (cost_s + serving * down_s, path) for serving, ways in enumerate(states) for cost_s, _, path in ways
+    ]
+    if not ends:
+        message = f"{most} replicas cannot do this in time"
+        raise ValueError(message)
+    cost_s, path = min(ends, key=lambda end: end[0])
+    counts: list[int] = []
+    while path is not None:
+        count, path = path
+        counts.append(count)
+    return Oracle(duties.slot_s, tuple(reversed(counts)), max(0.0, cost_s) / 3600.0)
+
+
+def fewest_at_all_times(duties: Duties) -> int:
+    """The smallest fixed fleet that does all its duties."""
+    replicas = 0
+    while not _can_do(duties, replicas):
+        replicas += 1
+    return replicas
+
+
+def _can_do(duties: Duties, replicas: int) -> bool:
+    left_s = 0.0
+    for work_s, may_wait_s in zip(duties.work_s, duties.may_wait_s, strict=True):
+        left_s = max(0.0, left_s + work_s - replicas * duties.slot_s)
+        if left_s > may_wait_s + 1e-9:
+            return False
+    return True
+
+
+def _changed(states: list[list[_State]], up_s: float, down_s: float) -> list[list[_State]]:
+    """Some are started or stopped between two slots; both at once is never cheaper."""
+    rising: list[list[_State]] = []
+    for ways in states:
+        below = rising[-1] if rising else []
+        rising.append(
+            _undominated([*ways, *((cost_s + up_s, left_s, path) for cost_s, left_s, path in below)])
+        )
+    falling: list[list[_State]] = []
+    for ways in reversed(states):
+        above = falling[-1] if falling else []
+        falling.append(
+            _undominated([*ways, *((cost_s + down_s, left_s, path) for cost_s, left_s, path in above)])
+        )
+    return [_undominated([*up, *down]) for up, down in zip(rising, reversed(falling), strict=True)]
+
+
+def _undominated(ways: Iterable[_State]) -> list[_State]:
+    kept: list[_State] = []
+    for way in sorted(ways, key=itemgetter(0, 1)):
+        if not kept or way[1] < kept[-1][1]:
+            kept.append(way)
+    return kept
 
 
 def regret(replica_hours: float, oracle: Oracle) -> float:

@@ -30,7 +30,11 @@ KEPT, LATE, QUEUED, RUNNING, BAND, MEDIAN, SLO = (
     "#205d87",
     "#b3261e",
 )
-PANEL_INCHES = (11.0, 2.0)
+WIDE_INCHES = 11.0
+HIGH_INCHES = {"demand": 1.9, "replicas": 2.9, "load": 1.9, "ttft": 1.9}
+HEAD_INCHES = 0.6
+TOLD_MOST = 2
+"""Decisions whose reasons are written out: so many of the largest steps up, and down."""
 STYLE: Any = {
     "font.size": 9,
     "axes.edgecolor": GRID,
@@ -40,6 +44,7 @@ STYLE: Any = {
     "axes.grid": True,
     "grid.color": GRID,
     "axes.axisbelow": True,
+    "axes.xmargin": 0.01,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "figure.facecolor": PAPER,
@@ -49,24 +54,23 @@ STYLE: Any = {
 
 def draw(charts: Sequence[Chart], title: str, path: Path) -> None:
     """Write the picture: four panels for each run, one under the other."""
-    panels = (_demand, _replicas, _load, _ttft)
-    size = (PANEL_INCHES[0], PANEL_INCHES[1] * len(panels) * len(charts) + 0.6)
+    panels = {"demand": _demand, "replicas": _replicas, "load": _load, "ttft": _ttft}
+    heights = [HIGH_INCHES[name] for name in panels] * len(charts)
+    high_inches = sum(heights) + HEAD_INCHES
     with rc_context(STYLE):
-        figure = Figure(figsize=size)
+        figure = Figure(figsize=(WIDE_INCHES, high_inches))
         axes = figure.subplots(
-            len(panels) * len(charts),
-            1,
-            sharex=True,
-            squeeze=False,
+            len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights}
         )
         for place, chart in enumerate(charts):
-            for row, panel in enumerate(panels):
+            for row, panel in enumerate(panels.values()):
                 panel(axes[place * len(panels) + row][0], chart)
-            name = chart.policy if len(charts) > 1 else ""
-            axes[place * len(panels)][0].set_title(name, loc="left", fontweight="bold")
+            if len(charts) > 1:
+                first = axes[place * len(panels)][0]
+                first.set_title(chart.policy, loc="left", fontweight="bold", fontsize=11, pad=20)
         axes[-1][0].set_xlabel(_unit(charts[0])[1])
-        figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
-        figure.tight_layout()
+        figure.suptitle(title, x=0.01, y=1 - 0.15 / high_inches, va="top", ha="left", fontweight="bold")
+        figure.tight_layout(rect=(0, 0, 1, 1 - HEAD_INCHES / 2 / high_inches))
         figure.savefig(path, dpi=150)
 
 
@@ -114,32 +118,32 @@ def _replicas(axis: Any, chart: Chart) -> None:
         axis.plot(mark.at_s / _unit(chart)[0], mark.desired, shape, color=INK, ms=4, mec=PAPER, mew=0.5)
     _tell(axis, chart)
     axis.set_ylabel("replicas")
-    axis.set_ylim(0, max(*below, *chart.desired, 1) * 1.4)
+    axis.set_ylim(0, max(*below, *chart.desired, 1) * 1.75)  # room for the reasons
     _legend(axis)
 
 
 def _tell(axis: Any, chart: Chart) -> None:
-    """The largest step up and the largest step down, with their reasons."""
-    ups = [mark for mark in chart.marks if mark.desired > mark.before]
-    downs = [mark for mark in chart.marks if mark.desired < mark.before]
+    """The largest steps, numbered, with their reasons."""
+    largest = sorted(chart.marks, key=lambda mark: -abs(mark.desired - mark.before))
+    ups = [mark for mark in largest if mark.desired > mark.before][:TOLD_MOST]
+    downs = [mark for mark in largest if mark.desired < mark.before][:TOLD_MOST]
     unit_s, unit = _unit(chart)
     said = []
-    for marks in (ups, downs):
-        if marks:
-            mark = max(marks, key=lambda one: abs(one.desired - one.before))
-            why = mark.because.split(";")[0]
-            said.append(f"{unit[:-1]} {mark.at_s / unit_s:.1f}: {mark.before} to {mark.desired}, as {why}")
-    told = {
-        "ha": "right",
-        "va": "top",
-        "fontsize": 7.5,
-        "color": INK,
-        "transform": axis.transAxes,
-        "linespacing": 1.5,
-    }
-    axis.text(
-        0.995, 0.97, "\n".join(said), bbox={"facecolor": PAPER, "alpha": 0.8, "lw": 0, "pad": 2}, **told
-    )
+    for number, mark in enumerate(sorted(ups + downs, key=lambda mark: mark.at_s), 1):
+        at = mark.at_s / unit_s
+        place = {
+            "xytext": (0, 5),
+            "textcoords": "offset points",
+            "ha": "center",
+            "va": "bottom",
+            "fontsize": 8,
+        }
+        axis.annotate(str(number), (at, mark.desired), color=INK, fontweight="bold", **place)
+        why = mark.because.split(";")[0]
+        said.append(f"{number}   {unit[:-1]} {at:.1f}: {mark.before} to {mark.desired}, {why}")
+    told = {"ha": "right", "va": "top", "fontsize": 8, "color": INK, "linespacing": 1.5}
+    box = {"facecolor": PAPER, "alpha": 0.8, "lw": 0, "pad": 2}
+    axis.text(0.995, 0.98, "\n".join(said), bbox=box, transform=axis.transAxes, **told)
 
 
 def _load(axis: Any, chart: Chart) -> None:

@@ -2,10 +2,20 @@
 
 from itertools import product
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.sim.oracle import Oracle, cheapest, cheapest_by_table, regret, schedule
+from tidegate.sim.oracle import (
+    Duties,
+    Oracle,
+    cheapest,
+    cheapest_by_table,
+    cheapest_in_time,
+    fewest_at_all_times,
+    regret,
+    schedule,
+)
 
 NEEDS = st.lists(st.integers(0, 3), min_size=1, max_size=6)
 LEADS = st.integers(0, 3)
@@ -77,3 +87,68 @@ def test_a_short_pause_is_waited_out_and_a_long_one_is_not():
 def test_regret_is_what_was_spent_beyond_the_cheapest():
     assert regret(3.0, Oracle(60.0, (1,), 2.0)) == 0.5
     assert regret(0.0, Oracle(60.0, (0,), 0.0)) == 0.0
+
+
+# ---- work that may wait ----
+
+WORK = st.lists(st.integers(0, 25), min_size=1, max_size=4)
+WAITS = st.lists(st.integers(0, 15), min_size=4, max_size=4)
+
+
+def duties_of(work, waits, start_s):
+    # Nothing may wait beyond the last slot, and no more than has come may wait.
+    may_wait, came = [], 0
+    for slot, amount in enumerate(work):
+        came += amount
+        may_wait.append(min(came, waits[slot]) if slot + 1 < len(work) else 0)
+    return Duties(slot_s=10.0, work_s=work, may_wait_s=may_wait, start_s=float(start_s))
+
+
+def price(counts, duties):
+    """Of so many in each slot; None when they do not get done what they must."""
+    left, total = 0.0, 0.0
+    for serving, work, wait in zip(counts, duties.work_s, duties.may_wait_s, strict=True):
+        left = max(0.0, left + work - serving * duties.slot_s)
+        if left > wait + 1e-9:
+            return None
+        total += serving * duties.slot_s
+    changes = [now - before for before, now in zip(counts, [*counts[1:], 0], strict=True)]
+    started, stopped = sum(max(0, c) for c in changes), sum(max(0, -c) for c in changes)
+    return total + started * (duties.start_s - duties.edge_s) - stopped * duties.edge_s
+
+
+@given(WORK, WAITS, st.integers(20, 80))
+def test_nothing_cheaper_does_its_duties_in_time(work, waits, start_s):
+    duties, most = duties_of(work, waits, start_s), 3
+    prices = {
+        counts: found
+        for counts in product(range(most + 1), repeat=len(work))
+        if (found := price(counts, duties)) is not None
+    }
+    oracle = cheapest_in_time(duties, most)
+
+    assert oracle.replica_hours * 3600 == pytest.approx(max(0.0, min(prices.values())))
+    assert prices[oracle.serving] == pytest.approx(min(prices.values()))
+
+
+@given(WORK, WAITS, st.integers(0, 80))
+def test_a_fixed_fleet_is_the_smallest_that_does_them_at_all_times(work, waits, start_s):
+    duties = duties_of(work, waits, start_s)
+    fewest = fewest_at_all_times(duties)
+
+    assert price((fewest,) * len(work), duties) is not None
+    assert fewest == 0 or price((fewest - 1,) * len(work), duties) is None
+
+
+def test_work_that_may_wait_fills_a_slot_that_had_room():
+    work_s = [5.0, 11.0, 5.0]
+    may = Duties(slot_s=10.0, work_s=work_s, may_wait_s=[0.0, 1.0, 0.0], start_s=100.0)
+    must = Duties(slot_s=10.0, work_s=work_s, may_wait_s=[0.0, 0.0, 0.0], start_s=100.0)
+
+    assert cheapest_in_time(may, 2).serving == (1, 1, 1)
+    assert max(cheapest_in_time(must, 2).serving) == 2
+
+
+def test_more_than_there_are_cannot_do_it():
+    with pytest.raises(ValueError, match="1 replicas cannot do this in time"):
+        cheapest_in_time(Duties(slot_s=10.0, work_s=[11.0], may_wait_s=[0.0], start_s=100.0), 1)
