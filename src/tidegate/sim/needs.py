@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
-from tidegate.engine.coldstart import Tier
+from tidegate.core.tiers import Tier
 from tidegate.engine.latency import LinearLaw, StepLaw
 from tidegate.sim.oracle import Duties, Oracle, cheapest_in_time, fewest_at_all_times
 from tidegate.sim.run import Run
@@ -129,7 +129,7 @@ def oracle_of(run: Run) -> tuple[Oracle, int]:
     """The least that a fleet can cost that keeps the promise to all of a run's requests, and the number that a
     fixed fleet would need for it.
 
-    Starts are of the shortest kind, where files and compilation are found, and take the median time.
+    Starts are of the shortest kind that the policy has, from disk or from sleep, and take the median time.
 
     Raises:
         ValueError: the run has several models.
@@ -139,6 +139,8 @@ def oracle_of(run: Run) -> tuple[Oracle, int]:
     setup = next(iter(run.scenario.models.values()))
     start = setup.cold_start
     start_s = start.total_s(Tier.CACHED, () if start.build is None else (start.build,))
+    if setup.fleet.pool.max_sleeping:
+        start_s = min(start_s, start.total_s(Tier.SLEEPING))
     duties = duties_of(asked_of(run.trace, setup, run.scenario.slo), start_s)
     fewest = fewest_at_all_times(duties)
     return cheapest_in_time(duties, max(fewest, run.provision.most)), fewest
