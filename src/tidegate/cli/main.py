@@ -14,6 +14,7 @@ import click
 from tidegate import __version__
 from tidegate.cli.demo import demo_command
 from tidegate.cli.emulating import emulate_command
+from tidegate.cli.explaining import explain_command
 from tidegate.cli.replaying import replay_command
 from tidegate.cli.serving import serve_command
 from tidegate.cli.simulating import simulate_command
@@ -32,6 +33,7 @@ def cli() -> None:
 cli.add_command(serve_command)
 cli.add_command(demo_command)
 cli.add_command(emulate_command)
+cli.add_command(explain_command)
 cli.add_command(replay_command)
 cli.add_command(simulate_command)
 cli.add_command(trace_group)

@@ -1,0 +1,89 @@
+"""``tidegate explain`` and ``tidegate replay`` on the journal of a simulated day."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tidegate.cli.main import cli
+
+
+def tidegate(*arguments):
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory):
+    """Three minutes in which the load rises from 1 to 20 requests a second and falls again."""
+    folder = tmp_path_factory.mktemp("explain")
+    times = (
+        [n * 1.0 for n in range(60)]
+        + [60 + n * 0.05 for n in range(1200)]
+        + [120 + n * 1.0 for n in range(90)]
+    )
+    rows = [f"{at_s:.3f},{400 + n % 5 * 100},{50 + n % 3 * 50}" for n, at_s in enumerate(times)]
+    (folder / "trace.csv").write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    path = folder / "day.jsonl"
+    done = tidegate(
+        *("simulate", "--trace", folder / "trace.csv", "--policy", "concurrency", "--cold-start", "10s"),
+        *("--set", "concurrency_target=8", "--set", "scale_down_delay=20s", "--journal", path, "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def test_the_list_names_every_change_with_its_reason_and_prediction(journal):
+    done = tidegate("explain", journal)
+
+    assert done.exit_code == 0
+    assert "queued or in flight at 8 a replica ask for" in done.output
+    assert "of them changed a number" in done.output
+
+
+def test_one_decision_says_what_a_replica_more_or_less_would_have_done(journal):
+    found = json.loads(tidegate("explain", journal, "--json").stdout)["decisions"]
+    risen = next(
+        one for one in found if one["decision"]["desired"] > 2 and one["decision"]["chosen"]["attainment"]
+    )
+    done = tidegate("explain", journal, risen["number"])
+
+    assert "one less" in done.output
+    assert "cost per h" in done.output
+    assert "One less would keep" in done.output
+    fewer, chosen, more = (risen["decision"][key]["attainment"] for key in ("fewer", "chosen", "more"))
+    assert 0.0 <= fewer <= chosen + 1e-6 <= more + 2e-6 <= 1.0 + 3e-6
+    assert risen["decision"]["inputs"]["arrivals_per_s"] > 1.0
+
+
+def test_a_replica_names_the_decision_that_started_it(journal):
+    found = json.loads(tidegate("explain", journal, "--json").stdout)["decisions"]
+    order = next(order for one in found for order in one["orders"] if order["order"] == "Launch")
+    done = tidegate("explain", journal, order["replica_id"])
+
+    assert f"Launch {order['replica_id']}" in done.output
+
+
+def test_the_decision_in_force_at_a_moment(journal):
+    at_90 = json.loads(tidegate("explain", journal, "--at", "90", "--json").stdout)["decisions"]
+
+    assert len(at_90) == 1
+    assert at_90[0]["at_s"] <= 90
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["9999"], "no decision 9999: there are 1 to"),
+        (["1", "--at", "3"], "name one of them"),
+        (["--model", "nobody"], "has no decision about 'nobody'"),
+        (["--at", "-5"], "the first decision is at 0 s"),
+    ],
+)
+def test_what_cannot_be_explained_is_said(journal, arguments, said):
+    done = tidegate("explain", journal, *arguments)
+
+    assert done.exit_code != 0
+    assert said in done.output
