@@ -87,3 +87,53 @@ def test_what_cannot_be_explained_is_said(journal, arguments, said):
 
     assert done.exit_code != 0
     assert said in done.output
+
+
+POLICY = """
+models:
+  {model}:
+    engine: emulated
+    slots: 64
+    price: 2.50/h
+    scaling: {{min_replicas: 1, max_replicas: 8, window: 30s, scale_down_delay: 20s, concurrency_target: {target}}}
+"""
+
+
+@pytest.fixture
+def under(journal, tmp_path):
+    """The journal replayed under a target of our own."""
+    model = json.loads(tidegate("explain", journal, "--json").stdout)["decisions"][0]["decision"]["model"]
+
+    def replayed(target, *options, name=model):
+        path = tmp_path / "other.yaml"
+        path.write_text(POLICY.format(model=name, target=target))
+        return tidegate("replay", journal, path, *options)
+
+    return replayed
+
+
+def test_the_settings_of_that_day_decide_as_on_that_day(under):
+    found = next(iter(json.loads(under(8, "--json").stdout)["models"].values()))
+
+    assert found["first_difference_s"] is None
+    assert found["replayed"]["predicted_attainment"] == pytest.approx(
+        found["recorded"]["predicted_attainment"], abs=0.02
+    )
+    assert found["replayed"]["replica_hours"] == pytest.approx(found["recorded"]["replica_hours"], rel=0.05)
+
+
+def test_fuller_replicas_cost_less_and_the_first_difference_is_told(under):
+    found = next(iter(json.loads(under(30, "--json").stdout)["models"].values()))
+
+    assert found["first_difference_s"] is not None
+    assert found["replayed"]["replica_hours"] < found["recorded"]["replica_hours"]
+    told = under(30).output
+    assert "first difference" in told
+    assert "open loop" in told
+
+
+def test_a_file_about_other_models_is_refused(under):
+    done = under(8, name="somebody-else")
+
+    assert done.exit_code == 2
+    assert "the file has none of these" in done.output

@@ -1,4 +1,4 @@
-"""``tidegate replay``: does today's code decide as the journal says it did?"""
+"""``tidegate replay``: does today's code decide as the journal says it did, and what would other settings have done?"""
 
 from __future__ import annotations
 
@@ -13,15 +13,22 @@ from tidegate.runtime.replay import JournalError, Replayed, journal_files, repla
 
 @click.command("replay")
 @click.argument("journal", type=click.Path(exists=True, path_type=Path))
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
-def replay_command(journal: Path, *, as_json: bool) -> None:
+def replay_command(journal: Path, file: Path | None, *, as_json: bool) -> None:
     """Play a recorded journal through the brains and compare every effect, byte for byte.
 
     JOURNAL is a segment, whose whole run is read, or a folder, whose newest run is read. Exit code 1
     when anything came out otherwise or lines are missing.
+
+    With a policy FILE the recorded demand is played to a controller with its settings instead: what it would have
+    decided, and what that would have cost and kept.
     """
     try:
         files = journal_files(journal)
+        if file is not None:
+            _other_settings(files, file, as_json=as_json)
+            return
         found = replay(files)
     except JournalError as error:
         raise click.UsageError(str(error)) from error
@@ -31,6 +38,20 @@ def replay_command(journal: Path, *, as_json: bool) -> None:
         _print(files, found)
     if not found.is_faithful:
         sys.exit(1)
+
+
+def _other_settings(files: list[Path], file: Path, *, as_json: bool) -> None:
+    from tidegate.cli.replay_tables import one_object, print_courses
+    from tidegate.config import load
+    from tidegate.runtime.otherwise import otherwise
+
+    settings = load(file)
+    models = {model: found.fleet for model, found in settings.models.items()}
+    result = otherwise(files, models, settings.limits)
+    if as_json:
+        click.echo(msgspec.json.encode(one_object(result, file.name)).decode())
+    else:
+        print_courses(result, file.name)
 
 
 def _summary(files: list[Path], found: Replayed) -> dict[str, object]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tidegate.core import events
+from tidegate.core import effects, events
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.fleet import FleetController
 from tidegate.runtime.journal import line
@@ -73,6 +73,12 @@ _EVENT_TYPES: dict[str, type] = {
     for name, kind in vars(events).items()
     if isinstance(kind, type) and kind.__module__ == events.__name__
 }
+_EFFECT_TYPES: dict[str, type] = {
+    name: kind
+    for name, kind in vars(effects).items()
+    if isinstance(kind, type) and kind.__module__ == effects.__name__
+}
+_decode_effects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]]).decode
 
 
 def journal_files(path: Path) -> list[Path]:
@@ -132,12 +138,12 @@ def replay(files: list[Path]) -> Replayed:
         brain = brains.get(turn.brain)
         if brain is None:
             brain = brains[turn.brain] = _fresh(turn.brain, source)
-        name, event = _event_of(turn, source)
-        effects = brain.on(event, turn.t)
+        name, event = event_of(turn, source)
+        ordered = brain.on(event, turn.t)
         recorded = bytes(turn.effects)
-        replayed = msgspec.json.encode(line(turn.brain, turn.t, event, effects)["effects"])
+        replayed = msgspec.json.encode(line(turn.brain, turn.t, event, ordered)["effects"])
         found.turns += 1
-        found.effects += len(effects)
+        found.effects += len(ordered)
         found.by_event[f"{turn.brain}.{name}"] += 1
         if recorded != replayed:
             found.differences += 1
@@ -148,7 +154,12 @@ def replay(files: list[Path]) -> Replayed:
     return found
 
 
-def _event_of(turn: Turn, source: str) -> tuple[str, object]:
+def event_of(turn: Turn, source: str) -> tuple[str, object]:
+    """A turn's event by name and as it was.
+
+    Raises:
+        JournalError: this version knows no such event, or reads it otherwise.
+    """
     name, raw = next(iter(turn.event.items()), ("", msgspec.Raw()))
     kind = _EVENT_TYPES.get(name)
     if kind is None:
@@ -157,6 +168,25 @@ def _event_of(turn: Turn, source: str) -> tuple[str, object]:
         return name, msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
         raise JournalError(f"{source}: this version reads {name} otherwise: {error}") from None
+
+
+def recorded_effects(turn: Turn, source: str) -> list[object]:
+    """A turn's effects as they were.
+
+    Raises:
+        JournalError: this version knows no such effect, or reads it otherwise.
+    """
+    found: list[object] = []
+    for effect in _decode_effects(turn.effects):
+        name, raw = next(iter(effect.items()), ("", msgspec.Raw()))
+        kind = _EFFECT_TYPES.get(name)
+        if kind is None:
+            raise JournalError(f"{source}: there is no effect {name!r}")
+        try:
+            found.append(msgspec.json.decode(raw, type=kind))
+        except msgspec.ValidationError as error:
+            raise JournalError(f"{source}: this version reads {name} otherwise: {error}") from None
+    return found
 
 
 def _fresh(brain: str, source: str) -> Brain:

@@ -74,16 +74,20 @@ def full_replica(traffic: Traffic, capacity: Capacity, slots: int) -> Full:
     return Full(1.0 / each_s if each_s > 0 else inf, room)
 
 
-def attainment(
-    replicas: int, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise
-) -> float | None:
-    """Share of the requests of the next minute that would keep the promise with so many serving; None when none
-    is expected."""
-    expected = traffic.queued + traffic.arrivals_per_s * HORIZON_S
-    if expected <= 0.0:
-        return None
-    if replicas <= 0:
-        return 0.0
+@value
+class Steady:
+    """What replicas do with traffic that stays as it is."""
+
+    share: float
+    """Of the requests that do not stand in line, those that keep the promise."""
+    most_per_s: float
+    """Requests that all of them answer when they are full."""
+    slack_s: float
+    """How long a request may stand in line and still be in time."""
+
+
+def steady(replicas: int, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise) -> Steady:
+    """How so many replicas do, one or more, whatever stands in line."""
     full = full_replica(traffic, capacity, slots)
     prompt_s = _prompt_s(traffic, capacity)
     each = min(traffic.arrivals_per_s / replicas, full.requests_per_s)
@@ -96,12 +100,28 @@ def attainment(
     slack_s = promise.ttft_s - prompt_s - step_s
     spread_s = pace_spread_s(token_s, each, prompt_s, traffic.output_tokens, growth_s, batch)
     in_pace = normal_share((promise.tpot_s - token_s) / spread_s)
-    behind = late_share(slack_s, prefilling, replicas, prompt_s)
-    slotless = late_share(slack_s, batch / full.batch, replicas * full.batch, traffic.output_tokens * token_s)
-    if traffic.arrivals_per_s >= replicas * full.requests_per_s:
-        behind = slotless = 0.0  # the line of those that do not fit says it all
-    in_line = _late_in_line(traffic, replicas * full.requests_per_s, max(0.0, slack_s)) / expected
-    return max(0.0, (1.0 - min(1.0, in_line)) * (1.0 - behind) * (1.0 - slotless) * in_pace)
+    most_per_s = replicas * full.requests_per_s
+    behind = slotless = 0.0
+    if traffic.arrivals_per_s < most_per_s:  # else the line of those that do not fit says it all
+        behind = late_share(slack_s, prefilling, replicas, prompt_s)
+        stay_s = traffic.output_tokens * token_s
+        slotless = late_share(slack_s, batch / full.batch, replicas * full.batch, stay_s)
+    return Steady(in_pace * (1.0 - behind) * (1.0 - slotless), most_per_s, max(0.0, slack_s))
+
+
+def attainment(
+    replicas: int, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise
+) -> float | None:
+    """Share of the requests of the next minute that would keep the promise with so many serving; None when none
+    is expected."""
+    expected = traffic.queued + traffic.arrivals_per_s * HORIZON_S
+    if expected <= 0.0:
+        return None
+    if replicas <= 0:
+        return 0.0
+    found = steady(replicas, traffic, capacity, slots, promise)
+    in_line = _late_in_line(traffic, found.most_per_s, found.slack_s) / expected
+    return max(0.0, 1.0 - min(1.0, in_line)) * found.share
 
 
 def _prompt_s(traffic: Traffic, capacity: Capacity) -> float:
