@@ -144,6 +144,10 @@ MALFORMED = {
     "two keys": (400, request(HOST, JSON, LENGTH, b"Authorization: Bearer a\r\n" * 2)),
     "a form": (415, request(HOST, LENGTH, b"Content-Type: application/x-www-form-urlencoded\r\n")),
     "no content type": (415, request(HOST, LENGTH)),
+    "another character set": (
+        415,
+        request(HOST, LENGTH, b"Content-Type: application/json; charset=utf-16\r\n"),
+    ),
     "a compressed body": (415, request(HOST, JSON, LENGTH, b"Content-Encoding: gzip\r\n")),
     "an upload without a boundary": (
         415,
@@ -331,6 +335,39 @@ async def test_an_id_that_cannot_be_echoed_is_replaced(sent):
     async with world() as w:
         answer = await w.ask(post(chat(), fields=[f"x-request-id: {sent}"]))
         assert answer.fields["x-request-id"].startswith("req-")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        post(b"{"),
+        post(chat(), path="/nowhere"),
+        b"GET / HTTP/1.1\r\nhost: evil.example\r\n\r\n",
+        b"no HTTP at all\r\n\r\n",
+        post(json.dumps({"model": "nobody"}).encode()),
+    ],
+    ids=["body", "path", "host", "no head", "model"],
+)
+async def test_every_refusal_carries_an_id_of_ours_when_the_client_sent_none(data):
+    async with world() as w:
+        first, second = await w.ask(data), await w.ask(data)
+        assert first.status >= 400
+        assert first.fields["x-request-id"].startswith("req-")
+        assert first.fields["x-request-id"] != second.fields["x-request-id"]
+
+
+async def test_a_name_that_is_no_model_is_told_to_nobody_but_the_client():
+    secret = "sk-" + "s3cr3t" * 20
+    async with world() as w:
+        answer = await w.ask(post(json.dumps({"model": secret}).encode()))
+        assert (answer.status, answer.error["code"], answer.error["param"]) == (
+            404,
+            "model_not_found",
+            "model",
+        )
+        assert answer.error["message"] == f"the model '{secret[:64]}...' is not configured here"
+        assert w.outcomes() == ["rejected_unknown_model"]
+        assert "s3cr3t" not in repr((w.turns, w.records))
 
 
 async def test_an_id_that_is_used_twice_at_once_stays_apart_in_the_books():

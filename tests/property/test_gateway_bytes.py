@@ -76,6 +76,9 @@ class Desk:
         self.taken.append((verdict.head.method, verdict.head.path, body))
         client.answer(b".", keep_alive=verdict.head.keep_alive)
 
+    def name(self, head):
+        return (head and head.request_id) or b"ours"
+
     def refused(self, refusal):
         self.refusals.append(refusal.status)
 

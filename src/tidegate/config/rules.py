@@ -16,7 +16,7 @@ from tidegate.config import units
 from tidegate.config.document import Document
 from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
-from tidegate.config.model_rules import address, group_findings, model_findings
+from tidegate.config.model_rules import address, group_findings, model_findings, one_spelling
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
 from tidegate.config.weights_rules import folder_findings
@@ -156,7 +156,7 @@ def _shared_addresses(policy: Policy) -> Iterator[Finding]:
             where = address(written)
             if where is None:
                 continue
-            owner = owners.setdefault(where, path)
+            owner = owners.setdefault(one_spelling(where), path)
             if owner != path:
                 yield Finding(path, written, f"{dotted(owner)} has this address already", (path, owner))
             for own in _listeners(policy):

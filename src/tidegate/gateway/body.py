@@ -82,6 +82,9 @@ HEADROOM = 100
 the stack than its first; it is 30."""
 
 _decoder = msgspec.json.Decoder(Asked)
+EXACT_MAX = 2.0**53
+"""Beyond this not every whole number is a float."""
+_POINTED = re.compile(r"Expected `int \| null`, got `float`")
 _FIELD = re.compile(r"`\$\.([a-z_.]+)`")
 _MISSING = re.compile(r"missing required field `([a-z_]+)`")
 _WHERE = re.compile(r"\(byte \d+\)")
@@ -94,7 +97,7 @@ def read_json(body: bytes) -> Asked:
         Refusal: 400 that names the field, or the position at which it stops being JSON.
     """
     try:
-        asked = _decode_deeper(body, HEADROOM) if _may_be_deep(body) else _decoder.decode(body)
+        asked = _decode_deeper(body, HEADROOM) if _may_be_deep(body) else _decode(body)
         if not body.isascii():
             # The decoder passes over strings that nobody asked for without looking into them.
             body.decode("utf-8")
@@ -114,6 +117,20 @@ def read_json(body: bytes) -> Asked:
     return asked
 
 
+def _decode(body: bytes) -> Asked:
+    """A whole number may be written with a point: JSON has one kind of number, and vLLM takes 4.0 for 4."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.ValidationError as error:
+        if _POINTED.match(str(error)) is None:
+            raise
+    document = msgspec.json.decode(body)
+    for name, value in document.items():
+        if isinstance(value, float) and value.is_integer() and abs(value) < EXACT_MAX:
+            document[name] = int(value)
+    return _decoder.decode(msgspec.json.encode(document))
+
+
 def _may_be_deep(body: bytes) -> bool:
     """Whether there are brackets enough for it. Looking for the next costs less than counting all."""
     find = body.find
@@ -130,7 +147,7 @@ def _may_be_deep(body: bytes) -> bool:
 def _decode_deeper(body: bytes, calls: int) -> Asked:
     """Decode from so many calls further down. The decoder's limit is what the stack has left, so what is
     not too deep there is not too deep wherever the body is read again."""
-    return _decode_deeper(body, calls - 1) if calls else _decoder.decode(body)
+    return _decode_deeper(body, calls - 1) if calls else _decode(body)
 
 
 def _misfit(said: str) -> Refusal:

@@ -45,6 +45,7 @@ class Call:
         "streams",
         "told_tokens",
         "transcript",
+        "unknown",
         "upstream",
     )
 
@@ -75,6 +76,8 @@ class Call:
         self.streams = streams
         self.http10 = http10
         self.keep_alive = keep_alive
+        self.unknown: str | None = None
+        """The name that was asked for, when it is none of ours; it is shown to nobody but the client."""
         self.route: Route | None = None
         self.upstream: UpstreamConnection | None = None
         self.connecting: asyncio.Task[None] | None = None

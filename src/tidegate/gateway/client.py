@@ -262,7 +262,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse_head(self, head: gate.Head, refusal: Refusal, *, keep_alive: bool) -> None:
         """Turn a request away by its head. Without a body it is known where the next begins."""
         self._desk.refused(refusal)
-        data = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
+        data = refusal_answer(refusal, request_id=self._desk.name(head), keep_alive=keep_alive)
         if head.method == "HEAD":
             data = data[: data.index(b"\r\n\r\n") + 4]
         self.answer(data, keep_alive=keep_alive)
@@ -287,7 +287,7 @@ class ClientConnection(asyncio.Protocol):
     def _refuse(self, refusal: Refusal) -> None:
         """Turn a request away and close: where the next would begin is not known."""
         self._desk.refused(refusal)
-        request_id = b"" if self._verdict is None else self._verdict.head.request_id or b""
+        request_id = self._desk.name(None if self._verdict is None else self._verdict.head)
         if not self._transport.is_closing() and self.stage is not Stage.LINGERING:
             self._transport.write(refusal_answer(refusal, request_id=request_id, keep_alive=False))
         self.close()

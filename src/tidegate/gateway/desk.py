@@ -43,6 +43,8 @@ SESSION_BYTES_MAX = 256
 MARK_BYTES = 512
 VERDICTS_MAX = 512
 VERDICT_BYTES_MAX = 2048
+UNKNOWN = ModelId("?")
+"""Whatever name a client asked for that is none of ours."""
 UNIQUE = frozenset({b"x-request-id", b"x-session-id", b"traceparent", b"tracestate"})
 """What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
@@ -180,7 +182,7 @@ class FrontDesk:
             except Refusal as refusal:
                 self.refused(refusal)
                 keep_alive = head.keep_alive and client.may_keep_alive
-                answer = refusal_answer(refusal, request_id=head.request_id or b"", keep_alive=keep_alive)
+                answer = refusal_answer(refusal, request_id=self.name(head), keep_alive=keep_alive)
                 client.answer(answer, keep_alive=keep_alive)
         else:
             keep_alive = head.keep_alive and client.may_keep_alive
@@ -196,8 +198,9 @@ class FrontDesk:
         named = self._names().get(asked.model)
         hashed = NOTHING
         if named is None:
-            # A name that nobody knows is for the dispatcher to refuse, which counts it.
-            model, adapter = ModelId(asked.model), None
+            # A name that nobody knows is for the dispatcher to refuse, which counts it. It may be anything, a key
+            # pasted into the wrong field too, so it does not go into the journal.
+            model, adapter = UNKNOWN, None
         else:
             model, adapter = named.model, named.adapter
             if named.uses_prefixes and relay.reuses:
@@ -215,6 +218,8 @@ class FrontDesk:
             keep_alive=head.keep_alive,
         )
         client.call = call
+        if named is None:
+            call.unknown = asked.model
         call.heartbeat_s = verdict.heartbeat_s
         if call.streams and self.resumes(model):
             call.transcript = transcript_of(relay, body)
@@ -238,6 +243,12 @@ class FrontDesk:
                 again=_mark(body),
             ),
         )
+
+    def name(self, head: Head | None) -> bytes:
+        """What a request is called that gets no further than this: by its client, or else by a number of ours."""
+        if head is not None and head.request_id is not None:
+            return head.request_id
+        return f"{self._id_prefix}{next(self._numbers)}".encode()
 
     def _ids(self, head: Head) -> tuple[RequestId, bytes]:
         """Ours, unique for the journal, and the one that the client is shown. A client's own id is

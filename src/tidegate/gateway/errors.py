@@ -13,6 +13,9 @@ import msgspec
 from tidegate.core.outcomes import MEANING, Outcome
 from tidegate.gateway.heads import STATUS_LINES
 
+NAME_SHOWN = 64
+"""Characters of a model's name that is not known here."""
+
 CRLF = b"\r\n"
 
 
@@ -164,6 +167,12 @@ def refusal_answer(refusal: Refusal, *, request_id: bytes, keep_alive: bool) -> 
         keep_alive=keep_alive,
         allow=refusal.allow,
     )
+
+
+def unknown_model(name: str) -> str:
+    """Why a model's name is refused, for whoever asked for it."""
+    shown = name if len(name) <= NAME_SHOWN else name[:NAME_SHOWN] + "..."
+    return f"the model {shown!r} is not configured here"
 
 
 def outcome_answer(

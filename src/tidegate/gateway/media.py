@@ -10,6 +10,7 @@ from tidegate.gateway.gate import Head
 from tidegate.gateway.multipart import boundary_of, read_form
 from tidegate.gateway.routes import Form, Relay
 
+CHARSET = re.compile(rb"(?:^|;)[ \t]*charset[ \t]*=[ \t]*\"?([^\";, \t]*)", re.IGNORECASE)
 TRACE_FIELD = re.compile(rb"[ -~]{1,512}")
 
 
@@ -20,9 +21,13 @@ def check(head: Head, relay: Relay) -> None:
     if plain and relay.form is Form.JSON:
         return
     coding = head.fields.get(b"content-encoding", b"identity")
-    media = head.fields.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if coding.lower() != b"identity" or media != relay.form.value.encode():
-        wanted = f"{relay.form.value}, not compressed"
+    media, _, parameters = head.fields.get(b"content-type", b"").partition(b";")
+    if (
+        coding.lower() != b"identity"
+        or media.strip().lower() != relay.form.value.encode()
+        or (relay.form is Form.JSON and not _is_utf8(parameters))
+    ):
+        wanted = f"{relay.form.value}, not compressed" + ", in UTF-8" * (relay.form is Form.JSON)
         raise Refusal(415, f"{relay.path} takes {wanted}", reason="media_type", code="unsupported_media_type")
     if relay.form is Form.MULTIPART and boundary_of(head.fields[b"content-type"]) is None:
         raise Refusal(
@@ -31,6 +36,12 @@ def check(head: Head, relay: Relay) -> None:
             reason="media_type",
             code="unsupported_media_type",
         )
+
+
+def _is_utf8(parameters: bytes) -> bool:
+    """Whether a media type's parameters name no other character set: JSON has one (RFC 8259, 8.1)."""
+    charset = CHARSET.search(parameters)
+    return charset is None or charset[1].lower() in (b"utf-8", b"utf8", b"us-ascii")
 
 
 def read(head: Head, relay: Relay, body: bytes) -> Asked:

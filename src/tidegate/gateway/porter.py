@@ -26,7 +26,7 @@ from tidegate.core.events import (
 from tidegate.core.types import Address, ReplicaId, RequestId, Route
 from tidegate.gateway.body import named
 from tidegate.gateway.call import Call
-from tidegate.gateway.errors import outcome_answer, outcome_event
+from tidegate.gateway.errors import outcome_answer, outcome_event, unknown_model
 from tidegate.gateway.framing import LAST_CHUNK, chunk
 from tidegate.gateway.heartbeat import Heartbeats
 from tidegate.gateway.meters import Meters
@@ -139,9 +139,10 @@ class Porter:
         client = call.client
         if not call.began and not call.is_open:
             keep_alive = call.keep_alive and client.may_keep_alive
+            because = order.because if call.unknown is None else unknown_model(call.unknown)
             data = outcome_answer(
                 order.outcome,
-                order.because,
+                because,
                 request_id=call.echo,
                 retry_after_s=order.retry_after_s,
                 keep_alive=keep_alive,

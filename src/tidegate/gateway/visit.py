@@ -60,6 +60,9 @@ class Desk(Protocol):
     def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """A whole request. Answered at once, or attached to the client as its call."""
 
+    def name(self, head: Head | None) -> bytes:
+        """What a request is called that is turned away: ``x-request-id``."""
+
     def refused(self, refusal: Refusal) -> None:
         """A request was turned away; count it."""
 

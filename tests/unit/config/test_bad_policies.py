@@ -514,6 +514,18 @@ KINDS = {
         "models: {m: {engine: openai, static: []}}",
         "line 1: models.m.static is an empty list; it must hold at least one address",
     ),
+    "one engine under two names of this machine": (
+        "models: {a: {engine: openai, static: ['http://localhost:1', 'http://127.0.0.1:1']}}",
+        "line 1: models.a.static[1] is http://127.0.0.1:1; models.a.static[0] has this address already",
+    ),
+    "one engine under two spellings of IPv6": (
+        "models: {a: {engine: openai, static: ['http://[2001:db8::1]:1', 'http://[2001:DB8:0::0:1]:1']}}",
+        "line 1: models.a.static[1] is http://[2001:DB8:0::0:1]:1; models.a.static[0] has this address already",
+    ),
+    "one engine under two spellings of its host": (
+        "models: {a: {engine: openai, static: ['http://Engine:1', 'http://engine.:1']}}",
+        "line 1: models.a.static[1] is http://engine.:1; models.a.static[0] has this address already",
+    ),
     "one address twice": (
         "models: {a: {engine: openai, static: ['http://h:1']}, b: {engine: openai, static: ['http://h:1/']}}",
         "line 1: models.b.static[0] is http://h:1/; models.a.static[0] has this address already",

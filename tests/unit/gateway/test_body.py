@@ -22,6 +22,7 @@ def asked(**fields):
         ({"max_tokens": 5, "n": 3}, 15),
         ({"max_tokens": 5, "n": 1, "best_of": 4}, 20),
         ({"max_tokens": None, "n": None}, None),
+        ({"max_tokens": 4.0, "n": 2e0}, 8),
     ],
 )
 def test_the_most_tokens_that_an_answer_may_have(fields, limit):
@@ -96,3 +97,10 @@ def test_whatever_the_depth_a_body_is_read_or_refused_and_what_was_read_can_be_r
         lora.fields_of(body)
     assert read
     assert refused
+
+
+@pytest.mark.parametrize("value", ["4.5", "1e300", "-1.0", '"4"', "true"])
+def test_a_number_of_tokens_is_a_whole_number_within_its_range_however_it_is_written(value):
+    with pytest.raises(Refusal) as refused:
+        read_json(b'{"model": "m", "max_tokens": %b}' % value.encode())
+    assert (refused.value.status, refused.value.param) == (400, "max_tokens")

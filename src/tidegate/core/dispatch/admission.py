@@ -117,4 +117,5 @@ def _come_back(line: Line, entry: Entry, now_s: float, after_s: float) -> float:
     apart_s = APART_UNKNOWN_S
     if rate is not None and line.queue.mean_work is not None:
         apart_s = line.queue.mean_work * line.queue.shared_by(entry) / rate
-    return clamp_retry_after(line.promises.make(entry, now_s, clamp_retry_after(after_s), apart_s))
+    after_s = clamp_retry_after(after_s)
+    return clamp_retry_after(line.promises.make(entry, now_s, after_s, apart_s, RETRY_AFTER_MAX_S))

@@ -15,6 +15,9 @@ RETRY_SHARE = 0.10
 RETRY_FLOOR = 60.0
 """Retries within half a minute, beside a tenth of the traffic: the deaths of seven whole replicas of eight slots
 need no more, and an engine that fails every request gets no more than two a second."""
+DEATHS_MAX = 2
+"""Engines that break off a request before its first byte, after which it is no longer theirs to be at fault: a request
+that kills whatever computes it would take the whole fleet down, one retry after the other."""
 RESUME_SHARE = 1.0
 """Going on with a broken stream costs its prompt once more; what is left of the answer is due anyway. So as
 many may be taken up as requests came in, and not a tenth."""
@@ -40,6 +43,7 @@ class Attempts:
         if line is not None and seat is not None:
             line.note_first_byte(entry, seat, now_s)
         entry.phase = Phase.STREAMING
+        entry.deaths = 0
         if entry.first_byte_s is None:
             entry.first_byte_s = now_s
         effects: list[DispatchEffect] = []
@@ -146,6 +150,8 @@ class Attempts:
         floor, failure = self._floor, event.failure
         if failure is not Failure.BUSY:
             entry.failures += 1
+        if failure is Failure.CUT:
+            entry.deaths += 1
         has_begun = entry.first_byte_s is not None
         tokens = event.resumable_tokens
         if has_begun and tokens is None:
@@ -162,8 +168,12 @@ class Attempts:
             return floor.queue(entry, line, now_s)  # 5
         if has_begun:  # 4
             because = f"the engine failed in the middle of its answer: {failure.value}"
+            if entry.deaths >= DEATHS_MAX:
+                because = f"{entry.deaths} engines in a row broke off while they worked on it"
             return floor.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
         because = f"no replica answered, after {entry.attempts} tried: {failure.value}"
+        if entry.deaths >= DEATHS_MAX:
+            because = f"{entry.deaths} engines in a row broke off while they worked on it; it is not given to another"
         return floor.turn_away(entry, Outcome.FAILED_ENGINE, because, now_s, 1.0)  # 6
 
     def _may_try_again(
@@ -176,7 +186,7 @@ class Attempts:
         if failure is Failure.BUSY:
             # The engine took nothing on: waiting for another turn costs it nothing either.
             return True
-        if entry.failures > line.config.max_retries:
+        if entry.failures > line.config.max_retries or entry.deaths >= DEATHS_MAX:
             return False
         if has_begun:
             return self._resumes.take(now_s, RESUME_SHARE)

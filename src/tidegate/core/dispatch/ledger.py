@@ -37,6 +37,7 @@ class Entry:
         "arrived_s",
         "attempts",
         "cost",
+        "deaths",
         "failures",
         "first_byte_s",
         "flow",
@@ -74,6 +75,8 @@ class Entry:
         self.attempts = 0
         self.failures = 0
         """Attempts that went wrong; being told "busy" is none."""
+        self.deaths = 0
+        """Replicas in a row that were gone, by what their connections said, before they gave it a byte."""
         self.tried: tuple[ReplicaId, ...] = ()
         self.yields = 0
         """How often it gave its place at a replica up before it had a token."""

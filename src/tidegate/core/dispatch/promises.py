@@ -85,15 +85,19 @@ class Promises:
     def __repr__(self) -> str:
         return f"<Promises {len(self)}>"
 
-    def make(self, entry: Entry, now_s: float, after_s: float, apart_s: float) -> float:
+    def make(
+        self, entry: Entry, now_s: float, after_s: float, apart_s: float, longest_s: float = inf
+    ) -> float:
         """Tell a moment: not before ``after_s`` from now, and ``apart_s`` after the one told last.
 
-        Returns the seconds until then.
+        Returns the seconds until then, ``longest_s`` at most.
         """
         told = self.told.get(entry.arrived.flow)
         if told is None:
             told = self.told[entry.arrived.flow] = Told()
         due_s = max(now_s + after_s, told.last_s + apart_s)
+        if due_s > now_s + longest_s:
+            return longest_s  # Nothing is promised for so late.
         told.last_s = due_s
         if len(told.due_s) < MADE_MAX:
             entry_mark = mark(entry)

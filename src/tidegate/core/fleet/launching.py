@@ -57,8 +57,8 @@ class Launching:
         """Why no replica of this model can be started, now or as soon as what leaves is gone."""
         block = plan.gate.block(self._now_s)
         if block is not None and plan.gate.has_given_up:
-            # When it is tried again is known; that it will be ready then is not.
-            return Block(block.rule, block.because, None)
+            # That it will be ready when it is tried again is not known; that it will not be before, is.
+            return block
         if plan.spec.scaling.max_replicas == 0:
             return Block("max_replicas", "its max_replicas is 0", None)
         cap = self._room.refuses(plan.size, starts=True)

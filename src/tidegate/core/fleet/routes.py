@@ -131,7 +131,8 @@ def model_route(
         wait = plan.gate.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
-    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s))  # 5
+    # Not before the obstacle is gone, though nobody may know how long a start will take then.
+    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s or 0.0))  # 5
 
 
 def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:

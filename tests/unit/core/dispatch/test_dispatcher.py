@@ -1,6 +1,6 @@
 """Stories about requests on their way through the dispatcher. Times are seconds from the start."""
 
-from tidegate.core.effects import CancelUpstream, Report, WakeAt
+from tidegate.core.effects import CancelUpstream, Report, Resume, WakeAt
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -364,3 +364,45 @@ def test_new_settings_keep_those_who_wait_and_a_removed_model_tells_them():
     assert world.on(ModelsConfigured({"m": DispatchConfig(routing=Routing.ROUND_ROBIN)}), 1.0) == []
     effects = world.on(ModelsConfigured({}), 2.0)
     assert outcomes(effects) == [("a", Outcome.REJECTED_UNKNOWN_MODEL)]
+
+
+def test_a_request_that_two_engines_broke_off_is_given_to_no_third():
+    world = World(max_retries=5)
+    world.table(0, ("m-1", 1), ("m-2", 1), ("m-3", 1))
+    ((_, first),) = sent(world.ask("poison", 1.0))
+
+    ((_, second),) = sent(world.on(UpstreamFailed("poison", Failure.CUT, replica_id=first), 2.0))
+    effects = world.on(UpstreamFailed("poison", Failure.CUT, replica_id=second), 3.0)
+
+    assert outcomes(effects) == [("poison", Outcome.FAILED_ENGINE)]
+    assert rejected(effects).because.startswith("2 engines in a row broke off while they worked on it")
+    assert sent(effects) == []
+
+
+def test_a_stream_that_was_taken_up_and_went_on_may_break_off_again():
+    world = World(max_retries=5, resume=True)
+    world.table(0, ("m-1", 1), ("m-2", 1), ("m-3", 1))
+    ((_, place),) = sent(world.ask("r", 1.0))
+    for n in range(3):
+        world.on(FirstByte("r"), 2.0 + 10 * n)
+        effects = world.on(
+            UpstreamFailed("r", Failure.CUT, replica_id=place, resumable_tokens=5 + n), 3.0 + 10 * n
+        )
+        (place,) = [e.replica_id for e in effects if isinstance(e, Resume)]
+
+    effects = world.on(UpstreamFailed("r", Failure.CUT, replica_id=place), 33.0)
+
+    assert outcomes(effects) == [("r", Outcome.FAILED_MIDSTREAM)]
+
+
+def test_a_retry_after_is_no_later_than_the_moments_that_are_promised():
+    world = World(queue=QueueLimits(max_requests=1))
+    world.table(0, ("m-1", 1))
+    world.ask("runs", 0.0)
+    world.ask("waits", 0.0)
+
+    told = [rejected(world.ask(f"r{n}", 1.0, flow="a")).retry_after_s for n in range(40_000)]
+
+    assert max(told) == 600.0
+    # A minute after the flood nobody pays for promises beyond that.
+    assert rejected(world.ask("later", 601.0, flow="a", deadline_s=5_000.0)).retry_after_s <= 600.0

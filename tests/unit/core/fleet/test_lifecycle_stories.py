@@ -120,6 +120,9 @@ def test_a_model_whose_start_always_fails_is_given_up_with_its_reason_and_tried_
     route = world.model_route()
     assert not route.can_serve
     assert route.because == "it failed 4 times in a row, last: exit code 1 GGUF: bad magic"
+    assert (
+        route.expected_ready_s == 307
+    )  # not before; nobody knows how long a start takes that never succeeded
 
     # The waiting request got its 503; after the retry time the model may be asked for again.
     world.run(8, 306, in_flight=0)
