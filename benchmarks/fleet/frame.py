@@ -25,6 +25,7 @@ SCENARIOS: dict[str, str] = {
     "regret": "our law beside the cheapest schedule known afterwards",
     "noise": "reversals under a load that swings, and two-to-one cycles",
     "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
+    "caps": "a million random turns: no cap is ever exceeded",
 }
 """Modules of this package, in the order in which they run."""
 

@@ -42,6 +42,9 @@ class FleetMetrics(Collector):
                     replicas.add_metric((model.model, state.value), states[state])
         yield from (desired, replicas, queued, failures)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
+        spending = view.spending
+        yield GaugeMetricFamily("tidegate_cost_per_hour", "Price of all that runs.", value=spending.per_h)
+        yield GaugeMetricFamily("tidegate_cost_last_day", "Spent in 24 hours.", value=spending.last_day)
         if isinstance(self._journal, FileJournal):
             yield from self._of_journal(self._journal)
 

@@ -164,6 +164,20 @@ def money() -> Kind:
     return Kind("money", "0/h to 1000000/h", allowed, read, units.format_money, schema)
 
 
+def money_per_day() -> Kind:
+    """A sum for 24 hours."""
+    allowed = "a sum per day such as 60/d, up to 10000000/d"
+
+    def read(value: object) -> float:
+        per_day = _with_unit(value, units.parse_money_per_day, "/d", allowed)
+        if per_day > 10_000_000:
+            raise _must_be(allowed)
+        return per_day
+
+    schema = {"type": "string", "pattern": r"^\d+(\.\d+)? ?/ ?d$"}
+    return Kind("money", "0/d to 10000000/d", allowed, read, units.format_money_per_day, schema)
+
+
 def choice(what: str, *names: str) -> Kind:
     """One of a few names."""
     allowed = f"one of {', '.join(names)}"

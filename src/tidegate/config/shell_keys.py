@@ -208,6 +208,10 @@ class Fleet(Section):
         alias="max_cost",
         description="Sum of the prices of all running replicas",
     )
+    max_cost_per_day: Annotated[float, kinds.money_per_day()] | None = Field(
+        default=_FLEET.max_cost_per_day,
+        description="Spent in any 24 hours: when it runs short the fleet shrinks early enough to stay below it",
+    )
     gpus: list[Annotated[Device, DEVICE]] = Field(
         default=[],
         description="The GPUs that replicas may be given, by number. One whose memory is said can carry several "

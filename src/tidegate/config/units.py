@@ -21,6 +21,7 @@ _DURATION = re.compile(
 _SIZES = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 _SIZE = re.compile(r"(\d{1,16}(?:\.\d{1,9})?) ?([KMGT]iB|B)")
 _MONEY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?h")
+_MONEY_PER_DAY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?d")
 
 
 def parse_duration(text: str) -> float:
@@ -72,8 +73,21 @@ def parse_money(text: str) -> float:
     return float(Decimal(found[1]))
 
 
-def format_money(per_hour: float) -> str:
+def parse_money_per_day(text: str) -> float:
+    """The money per day in ``60/d``."""
+    found = _MONEY_PER_DAY.fullmatch(text)
+    if found is None:
+        raise ValueError("not money per day")
+    return float(Decimal(found[1]))
+
+
+def format_money(per_hour: float, per: str = "h") -> str:
     """With two decimals, or more where they are needed."""
     exact = Decimal(repr(per_hour)).normalize()
     cents = exact.quantize(Decimal("0.01"))
-    return f"{cents if cents == exact else exact:f}/h"
+    return f"{cents if cents == exact else exact:f}/{per}"
+
+
+def format_money_per_day(per_day: float) -> str:
+    """The same of a day."""
+    return format_money(per_day, "d")

@@ -205,3 +205,5 @@ class Decision:
     fewer: Prediction
     chosen: Prediction
     more: Prediction
+    spent: float = 0.0
+    """While the decision before this one was in force."""

@@ -351,3 +351,7 @@ class FleetLimits:
     max_gpus: int | None = None
     max_starts_per_hour: int = 120
     max_cost_per_h: float | None = None
+    max_cost_per_day: float | None = None
+    """In any 24 hours."""
+    cost_rule: str = "fleet.max_cost"
+    """Which of the two caps on money is the tighter one at the moment."""

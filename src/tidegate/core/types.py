@@ -75,6 +75,9 @@ class ModelRoute:
     because: str | None = None
     """Why not, in words a client may read."""
     expected_ready_s: float | None = None
+    sheds: bool = False
+    """A cap keeps it from what its demand asks for: whoever is of a lower class than somebody who waits is
+    refused at once."""
 
 
 @value

@@ -67,6 +67,7 @@ def fleet_page(
         leftover=tuple(_replica(replica, ledger, 0) for replica in view.leftover),
         outcomes=outcomes,
         warnings=warnings,
+        spending=view.spending,
     )
 
 

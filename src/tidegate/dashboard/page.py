@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.core.effects import Prediction
+from tidegate.core.fleet import SpendingView
 from tidegate.core.lifecycle import State
 from tidegate.core.types import LatencySummary, ModelId, ReplicaId
 
@@ -88,6 +89,7 @@ class FleetPage:
     outcomes: Mapping[str, int] | None = None
     """Ended requests by outcome; None when nobody counts."""
     warnings: tuple[str, ...] = ()
+    spending: SpendingView | None = None
 
 
 @dataclass(frozen=True, slots=True)

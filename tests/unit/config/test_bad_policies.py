@@ -127,6 +127,10 @@ KINDS = {
         "models:\n  m: {engine: vllm, weights: a/b, pool: {max_warm: 1, group: g}}\n  n: {engine: vllm, weights: c/d, pool: {max_warm: 1, group: g}}",
         "line 3: models.n.pool.group is g; weights must be the same as that of m, with which it shares its replicas",
     ),
+    "a day's money per hour": (
+        f"fleet: {{max_cost_per_day: 60/h}}\n{MODEL}",
+        "line 1: fleet.max_cost_per_day is 60/h; it must be a sum per day such as 60/d, up to 10000000/d",
+    ),
     "a duration without unit": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {window: 10}}}",
         f"line 1: models.m.scaling.window is 10; it must be {DURATION}; it has no unit: write 10s if you mean that",

@@ -48,6 +48,7 @@ def retry_after_nobody(expected_ready_s: float | None, now_s: float) -> float:
 def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple[Refusal | None, list[Entry]]:
     """Whether the entry may join the line, and whom it pushes out of it.
 
+    0. No more replicas can come, and somebody of a higher class waits: refused at once.
     1. Its time is up before its turn is expected: refused at once instead of later.
     2. It fits.
     3. Others have the weaker claim to their places: they go.
@@ -55,6 +56,9 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
 
     Nobody is told to come back before there is room, and who comes back then finds a place kept.
     """
+    if line.route is not None and line.route.sheds and line.queue.waits_above(entry.arrived.priority):  # 0
+        because = "the fleet is at its limit, and requests of a higher class wait"
+        return Refusal(Outcome.REJECTED_FULL, because, clamp_retry_after(line.clears_s(now_s))), []
     came_back = line.promises.redeem(entry, now_s)
     kept = NOTHING if came_back else line.promises.kept(entry, now_s)
     late = _late(line, entry, now_s, kept, came_back=came_back)

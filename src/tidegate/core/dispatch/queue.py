@@ -179,6 +179,10 @@ class Queue:
         chosen = old or top
         return None if chosen is None else chosen.first()
 
+    def waits_above(self, priority: int) -> bool:
+        """Somebody of a higher class waits."""
+        return any(band.count and band.priority > priority for band in self._bands)
+
     def others(self, entry: Entry) -> Iterator[Entry]:
         """Who would be next of the other tenants of this entry's class, when it may not take what is free.
 

@@ -1,6 +1,15 @@
 """The brain that decides about replicas."""
 
 from tidegate.core.fleet.controller import FleetController, FleetEffect, FleetEvent
-from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView
+from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView, SpendingView
 
-__all__ = ["Failure", "FleetController", "FleetEffect", "FleetEvent", "FleetView", "ModelView", "ReplicaView"]
+__all__ = [
+    "Failure",
+    "FleetController",
+    "FleetEffect",
+    "FleetEvent",
+    "FleetView",
+    "ModelView",
+    "ReplicaView",
+    "SpendingView",
+]

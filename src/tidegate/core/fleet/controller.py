@@ -10,6 +10,7 @@ moment (``WakeAt``), never a count of ticks. Nothing known is never taken for ze
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from tidegate.core.effects import (
@@ -34,6 +35,7 @@ from tidegate.core.events import (
     Tick,
     WeightsSeen,
 )
+from tidegate.core.fleet.budget import Spending
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
@@ -45,7 +47,7 @@ from tidegate.core.fleet.scaling.autoscaler import Standing
 from tidegate.core.fleet.scaling.limits import Wish, grant
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.starts import StartBudget
-from tidegate.core.fleet.view import FleetView, model_view, replica_views
+from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId, ModelRoute
@@ -69,10 +71,13 @@ class FleetController:
     def __init__(self) -> None:
         self._plans: dict[ModelId, Plan] = {}
         self._limits = FleetLimits()
+        self._limits_at: tuple[float, FleetLimits] | None = None
+        """As they are in this moment."""
         self._demand = DemandBook()
         self._keeper = Keeper(self._demand)
         self._budget = StartBudget()
         self._prefetcher = Prefetcher(self._keeper.cold.artifacts)
+        self._spending = Spending()
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen] | None = []
         """What was seen of replicas before the first configuration; None once there is one."""
@@ -107,6 +112,7 @@ class FleetController:
         effects += self._decide(by_model, now_s)  # 3
         effects += self._keeper.act(by_model, self._launching(now_s), now_s)  # 4
         effects += self._keeper.stop_drained(now_s)  # 5
+        self._spending.advance(self._keeper.replicas.prices(), now_s)
         effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
         if isinstance(event, Tick):
             effects += self._prefetch(now_s)  # 7
@@ -121,6 +127,9 @@ class FleetController:
             at_s=now_s,
             route_version=self._routes.version,
             starts_last_hour=self._budget.used(now_s),
+            spending=SpendingView(
+                self._spending.rate_per_h, self._spending.last_day(now_s), tuple(self._spending.ledger)
+            ),
             models=tuple(
                 model_view(
                     self._plans[route.model],
@@ -167,6 +176,7 @@ class FleetController:
 
     def _configure(self, event: FleetConfigured, now_s: float) -> list[FleetEffect]:
         self._limits = event.limits
+        self._limits_at = None
         plans: dict[ModelId, Plan] = {}
         for model, spec in sorted(event.models.items()):
             plans[model] = self._plans.get(model) or Plan(model, spec, now_s)
@@ -199,7 +209,11 @@ class FleetController:
             )
         ]
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
-        grants = grant(wishes, self._limits, leaving, left)
+        self._spending.pass_to(now_s)
+        limits = self._limits_now(now_s)
+        grants = grant(wishes, limits, leaving, left)
+        for plan in self._plans.values():
+            plan.spent = self._spending.spent_on(plan.model)
         settled = [
             plan.settle(demand, proposal, grants[plan.model], standing, now_s)
             for plan, demand, proposal, standing in asked
@@ -207,7 +221,11 @@ class FleetController:
         pools = self._keeper.pools
         for plan, _, proposal, standing in asked:
             pools.note(plan, proposal.asked, standing.live, now_s)
-        pools.share(self._plans, by_model, self._limits)
+        pools.share(self._plans, by_model, limits)
+        for decision in settled:
+            if decision is not None:
+                price = decision.chosen.cost_per_h
+                self._spending.decided(decision.model, decision.desired, price, now_s)
         return [decision for decision in settled if decision is not None]
 
     # ---- 6. routes ----
@@ -227,7 +245,22 @@ class FleetController:
         )
 
     def _launching(self, now_s: float) -> Launching:
-        return Launching(self._keeper.replicas, self._budget, self._limits, now_s)
+        return Launching(self._keeper.replicas, self._budget, self._limits_now(now_s), now_s)
+
+    def _limits_now(self, now_s: float) -> FleetLimits:
+        """With what the day's money leaves for an hour's."""
+        per_day = self._limits.max_cost_per_day
+        if per_day is None:
+            return self._limits
+        if self._limits_at is None or self._limits_at[0] != now_s:
+            allowed = self._spending.allowed_per_h(per_day, now_s)
+            per_h = self._limits.max_cost_per_h
+            if per_h is None or allowed < per_h:
+                limits = replace(self._limits, max_cost_per_h=allowed, cost_rule="fleet.max_cost_per_day")
+            else:
+                limits = self._limits
+            self._limits_at = (now_s, limits)
+        return self._limits_at[1]
 
     # ---- 7. weights ----
 

@@ -77,5 +77,7 @@ class Launching:
                 return f"all {limits.max_replicas} replicas of the fleet are in use", None
             case "fleet.max_gpus":
                 return f"not enough of the fleet's {limits.max_gpus} GPUs are free", None
+            case "fleet.max_cost_per_day":
+                return "one more would break the fleet's limit of money per day", None
             case _:
                 return "one more would break the fleet's limit of money per hour", None

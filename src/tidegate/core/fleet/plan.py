@@ -42,6 +42,8 @@ class Plan:
         self.desired = 0
         self.remark = ""
         """What there is to say of its replicas in this turn, beside their number."""
+        self.spent = 0.0
+        """Since the last decision told."""
         self._before = 0
         self._basis: _Basis | None = None
         self._said: tuple[int, str | None, int, str] | None = None
@@ -117,12 +119,21 @@ class Plan:
             fewer=self._prediction(max(0, desired - 1), basis.demand, traffic),
             chosen=self._prediction(desired, basis.demand, traffic),
             more=self._prediction(desired + 1, basis.demand, traffic),
+            spent=self.spent,
         )
 
     @property
     def demand(self) -> Demand:
         """The demand that the number in force was decided on."""
         return self._basis.demand if self._basis else Demand()
+
+    @property
+    def is_capped(self) -> bool:
+        """A cap of the whole fleet keeps it below what its demand asks for."""
+        basis = self._basis
+        if basis is None or basis.grant.held_by is None:
+            return False
+        return basis.grant.held_by.startswith("fleet.") and self.desired < basis.proposal.asked
 
     @property
     def due_s(self) -> float | None:

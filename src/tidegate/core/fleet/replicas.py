@@ -186,6 +186,14 @@ class Replicas:
             self._by_model = found
         return self._by_model
 
+    def prices(self) -> dict[ModelId, float]:
+        """What each model's replicas cost an hour; those that end cost until they are gone."""
+        prices: dict[ModelId, float] = {}
+        for replica in self._by_id.values():
+            if not replica.is_gone and replica.size.price_per_h:
+                prices[replica.model] = prices.get(replica.model, 0.0) + replica.size.price_per_h
+        return prices
+
     def highest(self, model: ModelId) -> int:
         """The largest number that an id of this model has had."""
         return self._highest.get(slug(model), 0)

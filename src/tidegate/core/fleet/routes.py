@@ -115,7 +115,7 @@ def model_route(
     """
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
-            return ModelRoute(plan.model, can_serve=True)
+            return ModelRoute(plan.model, can_serve=True, sheds=plan.is_capped)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]

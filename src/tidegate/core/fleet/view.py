@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.effects import Decision
+from tidegate.core.fleet.budget import Spent
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
@@ -64,12 +65,23 @@ class ModelView:
 
 
 @dataclass(frozen=True, slots=True)
+class SpendingView:
+    """Money: what runs now costs, what the last 24 hours have cost, and what each decision has."""
+
+    per_h: float
+    last_day: float
+    ledger: tuple[Spent, ...]
+    """The most recent decisions that are not in force any more, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class FleetView:
     """Everything at one moment. ``leftover`` are replicas of models that are no longer configured."""
 
     at_s: float
     route_version: int
     starts_last_hour: int
+    spending: SpendingView
     models: tuple[ModelView, ...]
     leftover: tuple[ReplicaView, ...]
     failures: tuple[Failure, ...]

@@ -19,14 +19,14 @@ class World:
     def on(self, event, now_s):
         return self.dispatcher.on(event, now_s)
 
-    def table(self, now_s, *routes, can_serve=True, because=None, expected_ready_s=None):
+    def table(self, now_s, *routes, can_serve=True, because=None, expected_ready_s=None, sheds=False):
         """``routes`` are (id, slots) or (id, slots, state)."""
         self.version += 1
         listed = tuple(
             Route(name, "m", state[0] if state else State.SERVING, Address("127.0.0.1", 1), slots, "openai")
             for name, slots, *state in routes
         )
-        models = (ModelRoute("m", can_serve, because, expected_ready_s),)
+        models = (ModelRoute("m", can_serve, because, expected_ready_s, sheds),)
         return self.on(RouteTableChanged(RouteTable(self.version, models, listed)), now_s)
 
     def ask(

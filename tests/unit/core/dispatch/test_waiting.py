@@ -436,3 +436,16 @@ def test_every_refusal_says_when_to_come_back():
     (record,) = [e for e in effects if isinstance(e, Record)]
     assert order.retry_after_s is not None
     assert record.outcome is order.outcome
+
+
+def test_while_the_fleet_is_at_its_limit_a_lower_class_does_not_queue_behind_a_higher_one():
+    world = World()
+    world.table(0, ("r", 1), sheds=True)
+    world.ask("runs", 0)
+    assert sent(world.ask("first", 1, priority=1)) == []
+    refusal = rejected(world.ask("low", 2))
+    assert (refusal.request_id, refusal.outcome) == ("low", Outcome.REJECTED_FULL)
+    assert "at its limit" in refusal.because
+    assert outcomes(world.ask("same", 3, priority=1)) == [], "its own class may wait"
+    world.table(4, ("r", 1), sheds=False)
+    assert outcomes(world.ask("low again", 5)) == []

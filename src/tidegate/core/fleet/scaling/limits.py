@@ -78,7 +78,7 @@ class Room:
             limits.max_cost_per_h is not None
             and self._cost_per_h + size.price_per_h > limits.max_cost_per_h + 1e-5
         ):
-            return "fleet.max_cost"
+            return limits.cost_rule
         return "fleet.max_starts_per_hour" if starts and self._starts_left <= 0 else None
 
     def take(self, size: Size, *, starts: bool) -> str | None:

@@ -1,0 +1,75 @@
+"""Money over time: a day's budget that runs short, what is told of it, and who is refused meanwhile."""
+
+from tidegate.core.types import ModelId
+
+M, N = ModelId("m"), ModelId("n")
+
+
+def ready(world, at, upto, since=1):
+    for n in range(since, upto + 1):
+        world.ready(at, f"m-{n}", 9000 + n)
+
+
+def test_as_the_days_money_runs_short_replicas_go_one_by_one_and_the_day_stays_within_it(world, settings):
+    spec = settings(price=10.0, window_s=1, scale_down_delay_s=0, concurrency_target=8, drain_deadline=60.0)
+    world.configure(0, {M: spec}, max_cost_per_day=100.0)
+    world.report(0, in_flight=64)
+    assert len(world.ordered("launch")) == 8
+    ready(world, 1, 8)
+    ended = set()
+    for minute in range(1, 60 * 24):
+        world.run(60 * minute, 60 * minute, in_flight=64)
+        for name in set(world.ordered("stop")) - ended:
+            world.exited(60 * minute + 30, name)
+            ended.add(name)
+        spent = world.brain.state(60.0 * minute).spending.last_day
+        assert spent <= 100.0
+    assert spent > 90.0, "nearly all of it is put to use"
+    held = [d.held_by for d in world.decisions if d.desired < d.before]
+    assert set(held) == {"fleet.max_cost_per_day"}
+    assert all(d.before - d.desired <= 1 for d in world.decisions[1:]), "not all at once"
+
+
+def test_a_decision_says_what_the_one_before_has_cost_and_the_page_keeps_the_ledger(world, settings):
+    world.configure(0, {M: settings(price=6.0, window_s=1, scale_down_delay_s=5)})
+    world.report(0, in_flight=16)
+    ready(world, 10, 2)
+    world.run(600, 602, in_flight=40)
+    last = world.decisions[-1]
+    assert (last.before, last.desired) == (2, 5)
+    assert abs(last.spent - 2 * 6.0 * 600 / 3600) < 1e-6
+    assert last.chosen.cost_per_h == 30.0
+    spending = world.brain.state(602.0).spending
+    assert spending.per_h == 30.0
+    line = spending.ledger[-1]
+    assert (line.replicas, line.predicted_per_h, line.money) == (2, 12.0, last.spent)
+
+
+def test_while_a_cap_binds_the_gateways_are_told_to_refuse_the_lower_classes(world, settings):
+    world.configure(0, {M: settings(min_replicas=1)}, max_replicas=2)
+    world.report(0, in_flight=4)
+    ready(world, 1, 1)
+    assert not world.model_route().sheds
+    world.report(2, in_flight=8, queued=40)
+    assert world.model_route().sheds
+    assert world.decisions[-1].held_by == "fleet.max_replicas"
+    world.ready(3, "m-2")
+    world.run(4, 200, in_flight=2)
+    assert not world.model_route().sheds
+
+
+def test_capacity_that_does_not_exist_is_given_up_and_the_way_down_stays_open(world, settings):
+    """Five are wanted and the machines have room for three: two wait until their deadline, with a back-off."""
+    spec = settings(start_deadline=60.0, window_s=1, scale_down_delay_s=5)
+    world.configure(0, {M: spec})
+    world.report(0, in_flight=40)
+    ready(world, 5, 3)
+    world.run(6, 59, in_flight=40)
+    assert world.ordered("stop") == []
+    world.run(60, 61, in_flight=40)
+    assert world.ordered("stop") == ["m-4", "m-5"]
+    launched = len(world.ordered("launch"))
+    world.run(62, 300, in_flight=40)
+    assert len(world.ordered("launch")) - launched <= 10, "it is tried again, ever more rarely, one at a time"
+    world.run(301, 330, in_flight=3)
+    assert list(world.states().values()).count("serving") == 1, "and what is not needed goes, whatever hangs"
