@@ -236,7 +236,7 @@ def fetching_processes():
 
 def test_progress_reads_well():
     assert progress_in_words(Going(3_200_000_000, 15_000_000_000, 410e6, False)) == (
-        "3.2 of 15.0 GB, 410 MB/s, 29 s left"
+        "3.2 GB of 15.0 GB, 410 MB/s, 29 s left"
     )
     assert progress_in_words(Going(0, None, None, True)) == "another process fetches its weights"
 

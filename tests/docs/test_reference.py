@@ -8,8 +8,10 @@ import pytest
 
 from docs.pages import PAGES, ROOT, quoted, rows, section
 from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.local.provisions import Provisions
 from tidegate.cli.main import cli
 from tidegate.cli.metrics import FleetMetrics
+from tidegate.cli.weights_meters import WeightsMeters
 from tidegate.core import lifecycle
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.dispatch.prefix import PrefixStats
@@ -22,6 +24,7 @@ from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
 from tidegate.gateway.prefix_meters import PrefixMeters
 from tidegate.runtime.journal import FileJournal
+from tidegate.weights.settings import WeightsSettings
 
 # ---- commands ----
 
@@ -124,7 +127,9 @@ def exported(tmp_path):
     meters.record(Record("r", "m", "f", Outcome.COMPLETED, "m-1", 1, 0.1, 0.2, 0.3, 4, 5))
     meters.refused(Outcome.REJECTED_INVALID, "media_type")
     prefixes = PrefixMeters(lambda: {"m": PrefixStats()})
-    for collector in (meters, prefixes, FleetMetrics(Control(), FileJournal(tmp_path, "run", 1))):
+    provisions = Provisions(WeightsSettings(tmp_path), {}, print)
+    weights = WeightsMeters(lambda: provisions)
+    for collector in (meters, prefixes, FleetMetrics(Control(), FileJournal(tmp_path, "run", 1)), weights):
         for family in collector.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             labels = {label for sample in family.samples for label in sample.labels} - {"le"}

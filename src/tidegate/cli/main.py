@@ -19,6 +19,7 @@ from tidegate.cli.replaying import replay_command
 from tidegate.cli.serving import serve_command
 from tidegate.cli.simulating import simulate_command
 from tidegate.cli.tracing import trace_group
+from tidegate.cli.weights import weights_group
 
 INTERRUPTED = 130
 WRONG_USAGE = 2
@@ -37,6 +38,7 @@ cli.add_command(explain_command)
 cli.add_command(replay_command)
 cli.add_command(simulate_command)
 cli.add_command(trace_group)
+cli.add_command(weights_group)
 
 
 @cli.group()

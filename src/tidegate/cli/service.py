@@ -29,6 +29,7 @@ from tidegate.cli.fleets import Fleets
 from tidegate.cli.limits import raise_file_limit
 from tidegate.cli.metrics import FleetMetrics, page_of
 from tidegate.cli.pages import Pages
+from tidegate.cli.weights_meters import WeightsMeters
 from tidegate.config import PolicyError, differences, load
 from tidegate.config.settings import Settings
 from tidegate.core.dispatch import Dispatcher
@@ -82,7 +83,9 @@ class Service:
         self._meters = Meters(lambda: self._settings.models)
         metrics = FleetMetrics(self._control, self._journal)
         self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
-        metrics_page = page_of(self._meters, metrics, self._prefixes)
+        metrics_page = page_of(
+            self._meters, metrics, self._prefixes, WeightsMeters(lambda: self._fleets.provisions)
+        )
         self._gateway = Gateway(
             self._dispatch,
             settings.gateway,

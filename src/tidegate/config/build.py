@@ -80,10 +80,15 @@ def _values(section: BaseModel, *leave_out: str) -> dict[str, Any]:
 
 
 def _weights(section: Weights, base: Path) -> WeightsSettings:
-    folder = _user_dir("XDG_CACHE_HOME", ".cache") / "weights"
+    folder = default_weights().cache_dir
     if section.cache_dir:
         folder = weights.resolved(section.cache_dir, base)
     return WeightsSettings(cache_dir=folder, **_values(section, "cache_dir"))
+
+
+def default_weights() -> WeightsSettings:
+    """How weights are kept where no policy says it."""
+    return WeightsSettings(_user_dir("XDG_CACHE_HOME", ".cache") / "weights")
 
 
 def _user_dir(variable: str, otherwise: str) -> Path:

@@ -17,6 +17,7 @@ def warnings_of(settings: Settings) -> tuple[str, ...]:
     """Each in one sentence that names the keys and both numbers."""
     found = [warning for model in settings.models.values() for warning in _batch(model)]
     found += [warning for model in settings.models.values() for warning in _memory(model, settings)]
+    found += [warning for model in settings.models.values() for warning in _unchecked(model)]
     return (*found, *_room_for_the_least(settings))
 
 
@@ -57,6 +58,16 @@ def _memory(model: ModelSettings, settings: Settings) -> Iterator[str]:
         yield (
             f"{said} fleet.gpus does not say the memory of device {', '.join(unknown)}, which will carry one "
             f"replica at a time; write {{index: {unknown[0]}, memory: 80GiB}}"
+        )
+
+
+def _unchecked(model: ModelSettings) -> Iterator[str]:
+    """Over plain HTTP whoever stands between can send other weights."""
+    spec = model.spec
+    if spec is not None and spec.weights.startswith("http://") and spec.weights_sha256 is None:
+        yield (
+            f"models.{model.model}.weights come over http:// and models.{model.model}.weights_sha256 does not say "
+            "what must come; write it, or use https://"
         )
 
 

@@ -312,6 +312,17 @@ def test_sources_are_fetched_by_tidegate_and_named_as_they_are_written(monkeypat
         assert spec(written, engine).weights_sha256 == SHA
 
 
+def test_weights_over_plain_http_that_nobody_checks_are_a_warning():
+    text = "models: {m: {engine: llamacpp, weights: 'http://h.example/m.gguf'%s}}"
+
+    (warning,) = parse(text % "").warnings
+    assert warning == (
+        "models.m.weights come over http:// and models.m.weights_sha256 does not say what must come; "
+        "write it, or use https://"
+    )
+    assert parse(text % f", weights_sha256: {SHA}").warnings == ()
+
+
 def test_a_renewed_signature_starts_no_engine_anew_but_another_checksum_does():
     def hashed(signature, digest):
         written = f"'https://h.example/m.gguf?X-Amz-Signature={signature}'"

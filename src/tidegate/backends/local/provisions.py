@@ -239,13 +239,17 @@ class _Telling:
 
 
 def progress_in_words(going: Going) -> str:
-    """``3.2 of 15.0 GB, 410 MB/s, 29 s left``."""
+    """``3.2 GB of 15.0 GB, 410 MB/s, 29 s left``."""
     if going.is_waiting:
         return "another process fetches its weights"
     if going.total_bytes is None:
-        return f"{going.done_bytes / 1e9:.1f} GB of its weights are here"
-    words = f"{going.done_bytes / 1e9:.1f} of {going.total_bytes / 1e9:.1f} GB"
+        return f"{_size(going.done_bytes)} of its weights are here"
+    words = f"{_size(going.done_bytes)} of {_size(going.total_bytes)}"
     if going.bytes_per_s:
         left_s = max(0, going.total_bytes - going.done_bytes) / going.bytes_per_s
         words += f", {going.bytes_per_s / 1e6:.0f} MB/s, {left_s:.0f} s left"
     return words
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -109,7 +109,7 @@ class Prefetcher:
         if wanted is Prefetching.ALWAYS:
             return "its weights are to be on every node"
         fetch_s = self._artifacts.fetch_s(seen.model, seen.node, 0.9)
-        ahead_s = AHEAD_UNKNOWN_S if fetch_s is None else max(AHEAD_LEAST_S, SLOWED * fetch_s)
+        ahead_s = AHEAD_UNKNOWN_S if fetch_s is None else min(DAY_S, max(AHEAD_LEAST_S, SLOWED * fetch_s))
         expected = self._seasons[seen.model].expected(now_s, ahead_s)
         if expected is None:
             return None

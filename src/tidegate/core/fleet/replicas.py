@@ -118,6 +118,8 @@ class Replica:
             if self.state is State.PULLING:
                 self.fetch_s = now_s - self.since_s
                 self.pulled_s = now_s
+                # How far it was is no longer of interest.
+                self.detail = ""
             elif self.state in (State.REQUESTED, State.PROCURING):
                 self.fetch_s = 0.0
 
@@ -245,12 +247,12 @@ class Replicas:
         replica = self._by_id[event.replica_id]
         if event.seen not in _BACKEND_SEES:
             return None
+        replica.note_pulling(event.seen, now_s)
         if event.address is not None:
             replica.address = event.address
         if event.detail:
             replica.detail = event.detail
         before = replica.state
-        replica.note_pulling(event.seen, now_s)
         replica.is_gone |= event.seen is Seen.EXITED
         return (replica, before) if replica.move(event.seen, now_s) else None
 
