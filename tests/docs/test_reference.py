@@ -124,7 +124,7 @@ class Control:
 def exported(tmp_path):
     """Name, type and labels of everything on the page, once each thing has happened."""
     meters = Meters(lambda: ["m"])
-    meters.record(Record("r", "m", "f", Outcome.COMPLETED, "m-1", 1, 0.1, 0.2, 0.3, 4, 5))
+    meters.record(Record("r", "m", "f", Outcome.COMPLETED, "m-1", 1, 0.1, 0.2, 0.3, 4, 5, 2, 200))
     meters.refused(Outcome.REJECTED_INVALID, "media_type")
     prefixes = PrefixMeters(lambda: {"m": PrefixStats()})
     provisions = Provisions(WeightsSettings(tmp_path), {}, print)

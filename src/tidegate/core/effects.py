@@ -103,6 +103,10 @@ class Record:
     e2e_s: float
     prompt_tokens: int
     output_tokens: int | None
+    cached_tokens: int | None = None
+    """Of the prompt, found in the engine's prefix cache; None: the engine did not say."""
+    status: int | None = None
+    """The engine's own, of the last attempt; None: there was none."""
 
 
 # ---- of the FleetController ----

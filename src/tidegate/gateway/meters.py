@@ -88,7 +88,17 @@ class Histogram:
 class ModelMeters:
     """One model's counts."""
 
-    __slots__ = ("completed", "e2e_s", "failed", "output_tokens", "prompt_tokens", "queue_s", "ttft_s")
+    __slots__ = (
+        "cached_tokens",
+        "completed",
+        "e2e_s",
+        "failed",
+        "output_tokens",
+        "prompt_tokens",
+        "queue_s",
+        "statuses",
+        "ttft_s",
+    )
 
     def __init__(self) -> None:
         self.completed = 0
@@ -97,7 +107,9 @@ class ModelMeters:
         self.e2e_s = Histogram(WAIT_BUCKETS_S)
         self.queue_s = Histogram(WAIT_BUCKETS_S)
         self.prompt_tokens = 0
+        self.cached_tokens = 0
         self.output_tokens = 0
+        self.statuses: dict[int, int] = {}
 
     def count(self, outcome: Outcome) -> None:
         """Count an ending that is not a completion."""
@@ -132,12 +144,15 @@ class Meters(Collector):
         of_model.queue_s.observe(record.queued_s)
         if record.ttft_s is not None:
             of_model.ttft_s.observe(record.ttft_s)
+        if record.status is not None:
+            of_model.statuses[record.status] = of_model.statuses.get(record.status, 0) + 1
         if record.outcome is not Outcome.COMPLETED:
             of_model.count(record.outcome)
             return
         of_model.completed += 1
         of_model.e2e_s.observe(record.e2e_s)
         of_model.prompt_tokens += record.prompt_tokens
+        of_model.cached_tokens += record.cached_tokens or 0
         of_model.output_tokens += record.output_tokens or 0
 
     def refused(self, outcome: Outcome, reason: str) -> None:
@@ -187,17 +202,28 @@ class Meters(Collector):
         output = CounterMetricFamily(
             "tidegate_output_tokens", "Output tokens of completed requests.", labels=("model",)
         )
+        cached = CounterMetricFamily(
+            "tidegate_cached_tokens", "Of these, found in engines' prefix caches.", labels=("model",)
+        )
+        statuses = CounterMetricFamily(
+            "tidegate_engine_statuses",
+            "HTTP status of each request's last engine.",
+            labels=("model", "status"),
+        )
         for model, meters in self._models.items():
             for outcome, count in meters.outcomes().items():
                 requests.add_metric((model, outcome.value), count)
+            for status, count in sorted(meters.statuses.items()):
+                statuses.add_metric((model, str(status)), count)
             prompt.add_metric((model,), meters.prompt_tokens)
+            cached.add_metric((model,), meters.cached_tokens)
             output.add_metric((model,), meters.output_tokens)
         refusals = CounterMetricFamily(
             "tidegate_refusals", "Requests turned away at the door and clients cut off.", labels=("reason",)
         )
         for reason, count in self._refusals.items():
             refusals.add_metric((reason,), count)
-        yield from (requests, prompt, output, refusals)
+        yield from (requests, statuses, prompt, cached, output, refusals)
 
     def _histograms(self) -> Iterator[HistogramMetricFamily]:
         ttft = HistogramMetricFamily(

@@ -30,7 +30,7 @@ from tidegate.sim.faults import FaultKind
 from tidegate.sim.kernel import Kernel
 from tidegate.sim.scenario import Scenario
 from tidegate.sim.scraping import LatencyWindow
-from tidegate.sim.tally import Tally
+from tidegate.sim.tally import REFUSING, Tally
 from tidegate.sim.turns import TICK, Journal, Turns
 from tidegate.workload.traces import Trace
 
@@ -206,8 +206,7 @@ class SimGateway:
         try:
             engine.send(sequence)
         except ValueError:
-            self.tally.refused.add(row)
-            self.handle(UpstreamEnded(request_id, 400, replica_id=replica_id))
+            self.handle(UpstreamEnded(request_id, REFUSING, replica_id=replica_id))
 
     def _cancel(self, order: CancelUpstream) -> None:
         engine = self.engines.get(order.replica_id)

@@ -20,6 +20,8 @@ OPEN = len(OUTCOMES)
 _NUMBER = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 COMPLETED = _NUMBER[Outcome.COMPLETED]
 REFUSED = _NUMBER[Outcome.REJECTED_TOO_LARGE]
+REFUSING = 400
+"""An engine's status for a prompt that is too long. The gateway passes that on as an answer; it is none."""
 
 
 class Tally:
@@ -36,8 +38,6 @@ class Tally:
         self.prompt_tokens = 0
         """Of completed requests; so are those found in a prefix cache."""
         self.cached_tokens = 0
-        self.refused: set[int] = set()
-        """Rows that an engine refused as too long. The gateway passes that on as an answer; it is none."""
 
     def __repr__(self) -> str:
         return f"<Tally {self.ended} of {len(self.outcomes)} ended>"
@@ -46,7 +46,7 @@ class Tally:
         """A request has ended."""
         row = int(record.request_id)
         self.ended += 1
-        if row in self.refused:
+        if record.status == REFUSING:
             self.outcomes[row] = REFUSED
             return
         number = self.outcomes[row] = _NUMBER[record.outcome]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -51,6 +53,18 @@ def test_requests_are_counted_by_how_they_ended():
     assert page["tidegate_ttft_seconds_count", ("model", "m")] == 3
     assert page["tidegate_e2e_seconds_sum", ("model", "m")] == pytest.approx(0.6)
     assert meters.requests("m", Outcome.COMPLETED) == 2
+
+
+def test_what_engines_said_is_counted():
+    meters = Meters(lambda: ["m"])
+    meters.record(replace(record(), status=200, cached_tokens=4))
+    meters.record(replace(record(), status=200, cached_tokens=2))
+    meters.record(replace(record(outcome=Outcome.FAILED_ENGINE), status=503))
+    meters.record(record(outcome=Outcome.FAILED_ENGINE))
+    page = samples(meters)
+    assert page["tidegate_cached_tokens_total", ("model", "m")] == 6
+    assert page["tidegate_engine_statuses_total", ("model", "m"), ("status", "200")] == 2
+    assert page["tidegate_engine_statuses_total", ("model", "m"), ("status", "503")] == 1
 
 
 def test_names_that_are_not_configured_share_one_series():

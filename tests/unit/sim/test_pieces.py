@@ -1,6 +1,7 @@
 """The small parts of the simulator, each by itself."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -171,11 +172,10 @@ def test_who_got_no_answer_waited_for_ever():
 
 def test_what_the_engine_refused_is_no_answer():
     tally = Tally(1)
-    tally.refused.add(0)
-    tally.record(record(0))
+    tally.record(replace(record(0), status=400))
 
     assert tally.counts() == {Outcome.REJECTED_TOO_LARGE: 1}
-    assert tally.e2e_s[0] == math.inf
+    assert tally.ttft_s[0] == math.inf
 
 
 def test_an_answer_of_one_token_has_no_time_between_tokens():

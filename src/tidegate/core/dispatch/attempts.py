@@ -74,6 +74,7 @@ class Attempts:
             return []
         winner = event.replica_id or entry.replica_id
         assert winner is not None
+        entry.status, entry.cached_tokens = event.status, event.cached_tokens
         effects = self._drop_other(entry, winner, now_s) if entry.hedge_id is not None else []
         is_first = entry.first_byte_s is None
         if is_first:
@@ -113,6 +114,7 @@ class Attempts:
         if failed_id is None or failed_id not in (entry.replica_id, entry.hedge_id):
             return []
         was_hedged = entry.hedge_id is not None
+        entry.status = event.status
         seat = floor.leave(entry, failed_id, now_s)
         line = floor.lines.get(entry.model)
         if seat is not None:

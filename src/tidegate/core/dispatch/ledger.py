@@ -36,6 +36,7 @@ class Entry:
         "arrived",
         "arrived_s",
         "attempts",
+        "cached_tokens",
         "cost",
         "deaths",
         "failures",
@@ -53,6 +54,7 @@ class Entry:
         "resumes",
         "sent_s",
         "shifted_tokens",
+        "status",
         "tokens",
         "tried",
         "yields",
@@ -94,6 +96,9 @@ class Entry:
         """What it counts for in its version's share; None: it was asked for by the model's own name."""
         self.sent_s: float | None = None
         self.first_byte_s: float | None = None
+        self.cached_tokens: int | None = None
+        self.status: int | None = None
+        """The engine's, of the last attempt."""
 
     def __repr__(self) -> str:
         return f"<Entry {self.request_id} {self.phase.value} attempts={self.attempts} on={self.replica_id}>"
@@ -120,6 +125,8 @@ class Entry:
             now_s - arrived_s,
             arrived.prompt_tokens if prompt_tokens is None else prompt_tokens,
             output_tokens,
+            self.cached_tokens,
+            self.status,
         )
 
 

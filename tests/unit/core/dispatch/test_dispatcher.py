@@ -1,6 +1,6 @@
 """Stories about requests on their way through the dispatcher. Times are seconds from the start."""
 
-from tidegate.core.effects import CancelUpstream, Report, Resume, WakeAt
+from tidegate.core.effects import CancelUpstream, Record, Report, Resume, WakeAt
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -354,6 +354,25 @@ def test_the_record_of_a_request_says_how_long_each_part_took():
 
     assert (record.queued_s, record.ttft_s, record.e2e_s) == (3.0, 3.5, 5.0)
     assert (record.prompt_tokens, record.output_tokens, record.attempts) == (48, 9, 1)
+
+
+def test_the_record_says_what_the_last_engine_answered_and_what_it_had_cached():
+    world = World(max_retries=1)
+    world.table(0.0, ("a", 1), ("b", 1))
+    world.ask("r", 0.0)
+    world.on(UpstreamFailed("r", Failure.ERROR, 503), 1.0)
+    world.on(FirstByte("r"), 2.0)
+    (done,) = world.on(UpstreamEnded("r", 200, 100, 64, 7), 3.0)
+    assert (done.attempts, done.status, done.cached_tokens) == (2, 200, 64)
+
+    world.ask("s", 10.0)
+    world.on(UpstreamFailed("s", Failure.ERROR, 500), 11.0)
+    failed = next(e for e in world.on(UpstreamFailed("s", Failure.CUT), 12.0) if isinstance(e, Record))
+    assert (failed.outcome, failed.status, failed.cached_tokens) == (Outcome.FAILED_ENGINE, None, None)
+
+    world.ask("t", 20.0)
+    (refused,) = world.on(UpstreamEnded("t", 400), 21.0)
+    assert (refused.outcome, refused.status) == (Outcome.COMPLETED, 400)
 
 
 def test_new_settings_keep_those_who_wait_and_a_removed_model_tells_them():
