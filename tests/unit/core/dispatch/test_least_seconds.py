@@ -411,3 +411,15 @@ def test_before_some_requests_have_come_nothing_is_hot():
     for _ in range(SEEN_LEAST - 1):
         heat.part(7)
     assert heat.homes(7, 8) == 1
+
+
+def test_a_newcomer_gets_its_share_of_what_is_hot_elsewhere():  # F25
+    world = seconds_world("a", "b", "c")
+    played(world, 0.9, 200)
+    world.seats += seconds_world("d").seats
+    world.tell("seats_are", world.seats, world.now_s)
+
+    hot, cold = played(world, 0.9, 40)
+
+    assert (hot + cold).count("d") >= 6
+    assert "d" in hot
