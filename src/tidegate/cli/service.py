@@ -41,6 +41,7 @@ from tidegate.dashboard.server import AdminServer
 from tidegate.gateway import Gateway, Meters
 from tidegate.gateway.names import names_in
 from tidegate.gateway.prefix_meters import PrefixMeters
+from tidegate.runtime.cache_watch import CacheWatch
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
@@ -80,6 +81,7 @@ class Service:
         self._dispatch = DispatchOwner(
             Dispatcher(), self._clock, self._journal, on_report=self._report, on_record=self._record
         )
+        self._caches = CacheWatch(self._kv_events_port, self._dispatch.handle, self._clock.now_s)
         self._meters = Meters(lambda: self._settings.models)
         metrics = FleetMetrics(self._control, self._journal)
         self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
@@ -178,6 +180,7 @@ class Service:
     async def _close(self) -> None:
         self._control.cease()
         self._dispatch.cease()
+        await self._caches.close()
         await self._gateway.close()
         await self._admin.close()
         await self._fleets.close()
@@ -188,6 +191,11 @@ class Service:
 
     def _publish(self, table: RouteTable) -> None:
         self._dispatch.publish(table)
+        self._caches.routes_are(table)
+
+    def _kv_events_port(self, model: ModelId) -> int | None:
+        settings = self._settings.models.get(model)
+        return None if settings is None else settings.kv_events_port
 
     def _report(self, report: DemandReport) -> None:
         self._pages.note(report)

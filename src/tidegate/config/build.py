@@ -142,6 +142,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         memory_bytes=model.memory_bytes,
         stop_grace_s=model.stop_grace_s,
         silent_after_s=model.silent_after_s,
+        kv_events_port=model.kv_events_port,
     )
 
 

@@ -73,6 +73,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
         "silent_after_s": model.silent_after_s,
+        "kv_events_port": model.kv_events_port,
     }
     many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
     if spec is not None:

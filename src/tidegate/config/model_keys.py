@@ -242,6 +242,11 @@ class ModelKeys(Strict):
         alias="lora_slots",
         description="LoRA adapters that one replica has on its GPU at once; vLLM's `--max-loras`",
     )
+    kv_events_port: Annotated[int, kinds.whole(1, 65_535)] | None = Field(
+        default=None,
+        description="Where each replica's engine publishes its KV events, for engines with an address of their own "
+        "(`static`); vLLM's `--kv-events-config`, 5557 there",
+    )
     max_retries: Annotated[int, kinds.whole(0, 10)] = Field(
         default=_DISPATCH.max_retries,
         description="Further attempts on another replica after a failure before the first byte",

@@ -50,6 +50,7 @@ def model_findings(
     yield from weights_findings(path, model, keeping, base)
     yield from _command(path, model)
     yield from _static(path, model)
+    yield from _kv_events(path, model)
     yield from _scaling(path, model)
     yield from _thresholds(path, model)
     yield from scaling_findings(path, model)
@@ -154,6 +155,22 @@ def _static(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
         if bound in model.scaling.model_fields_set and count > len(model.static):
             message = f"it must be at most {len(model.static)}, the number of addresses in static"
             yield Finding(key, str(count), message, (key, where))
+
+
+def _kv_events(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    """One port for all: whose events they are is told by the host alone."""
+    port = model.kv_events_port
+    if port is None:
+        return
+    key, static = (*path, "kv_events_port"), (*path, "static")
+    hosts = [where.host for where in map(address, model.static or ()) if where is not None]
+    if not hosts:
+        yield Finding(
+            key, str(port), "it needs static, the addresses of engines that publish there", (key, static)
+        )
+    elif len(set(hosts)) < len(hosts):
+        message = "every address in static must then have a host of its own, for all publish at this port"
+        yield Finding(key, str(port), message, (key, static))
 
 
 def _scaling(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:

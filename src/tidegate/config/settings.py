@@ -90,6 +90,8 @@ class ModelSettings:
     stop_grace_s: float = 10.0
     silent_after_s: float = 10.0
     """An engine that gives no answer for so long is replaced."""
+    kv_events_port: int | None = None
+    """Where each replica's engine publishes its KV events; None: nowhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,15 @@ class UpstreamEnded:
     """As with ``FirstByte``."""
 
 
+@value
+class CacheTold:
+    """A replica's engine says what of its cache is gone (vLLM's stream of KV events)."""
+
+    replica_id: ReplicaId
+    gone_before_s: float
+    """Whatever was last used before this moment."""
+
+
 class Failure(Enum):
     """How an attempt at a replica went wrong."""
 

@@ -119,6 +119,17 @@ KINDS = {
         "models: {m: {engine: sglang, weights: a/b, pool: {max_sleeping: 1}}}",
         "line 1: models.m.pool.max_sleeping is 1; it must be 0 with engine sglang, which cannot sleep",
     ),
+    "events of engines that are started here": (
+        "models: {m: {engine: vllm, weights: a/b, kv_events_port: 5557}}",
+        "line 1: models.m.kv_events_port is 5557; it needs static, the addresses of engines that publish there",
+    ),
+    "events of two engines at one host": (
+        "models: {m: {engine: vllm, static: ['http://h:1', 'http://h:2'], kv_events_port: 5557}}",
+        (
+            "line 1: models.m.kv_events_port is 5557; every address in static must then have a host of its own, for all "
+            "publish at this port"
+        ),
+    ),
     "a pool of engines that someone else runs": (
         "models: {m: {engine: vllm, static: ['http://h:1'], pool: {max_warm: 1}}}",
         "line 1: models.m.pool cannot stand together with static, an engine that someone else runs; leave one out",

@@ -16,7 +16,9 @@ def hasher():
 
 
 def hashed(body, flow="one", model="m", adapter=None, by=None):
-    return (by or hasher()).hashed(read_json(json.dumps({"model": "m", **body}).encode()), flow, model, adapter)
+    return (by or hasher()).hashed(
+        read_json(json.dumps({"model": "m", **body}).encode()), flow, model, adapter
+    )
 
 
 def chain(body, **more):
@@ -52,7 +54,9 @@ def test_the_roles_and_the_tools_are_part_of_it():  # F17
     assert common(plain, chain({"messages": [{"role": "system", "content": LONG}]})) == 0
     assert common(plain, chain({"messages": messages, "tools": [{"type": "function"}]})) == 0
     one = chain({"messages": messages, "tools": [{"name": LONG}]})
-    assert common(one, chain({"messages": said("else" + LONG), "tools": [{"name": LONG}]})) >= 4  # tools come first
+    assert (
+        common(one, chain({"messages": said("else" + LONG), "tools": [{"name": LONG}]})) >= 4
+    )  # tools come first
 
 
 @pytest.mark.parametrize(

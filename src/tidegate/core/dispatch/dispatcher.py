@@ -27,6 +27,7 @@ from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
+    CacheTold,
     ClientGone,
     Failure,
     FirstByte,
@@ -55,6 +56,7 @@ DispatchEvent = (
     | ModelsConfigured
     | StopBegun
     | ReportDue
+    | CacheTold
 )
 
 
@@ -79,6 +81,7 @@ class Dispatcher:
             ModelsConfigured: self._configured,
             StopBegun: self._stop_begun,
             ReportDue: self._report_due,
+            CacheTold: self._cache_told,
         }
 
     def __repr__(self) -> str:
@@ -284,3 +287,10 @@ class Dispatcher:
 
     def _report_due(self, event: ReportDue, now_s: float) -> list[DispatchEffect]:
         return [self._floor.report(now_s)]
+
+    def _cache_told(self, event: CacheTold, now_s: float) -> list[DispatchEffect]:
+        seat = self._floor.seats.get(event.replica_id)
+        line = None if seat is None else self._floor.lines.get(seat.route.model)
+        if line is not None:
+            line.cache_told(event.replica_id, event.gone_before_s)
+        return []

@@ -124,6 +124,11 @@ class Line:
             return 0.0
         return self._picker.insight.recall.longest(arrived)
 
+    def cache_told(self, replica_id: ReplicaId, gone_before_s: float) -> None:
+        """The replica's engine says that what was last used before this moment is no longer cached."""
+        if isinstance(self._picker, LeastSeconds):
+            self._picker.insight.cache_told(replica_id, gone_before_s)
+
     def prefix_stats(self) -> PrefixStats | None:
         """How well prompts' beginnings are foreseen; None where the routing has no use for them."""
         return self._picker.insight.recall.stats() if isinstance(self._picker, LeastSeconds) else None

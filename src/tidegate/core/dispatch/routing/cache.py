@@ -60,6 +60,14 @@ class CacheLife:
             return 1.0
         return 1.0 / (1.0 + ((self.since(last_use) + ahead) / self.life_tokens) ** SHARPNESS)
 
+    def told(self, gone_before: int) -> None:
+        """The engine says that what was last used before this moment is gone.
+
+        It does not say that the rest is there: its own last use of a block may be older than the last one we know of
+        when a request was cancelled, so the learned chance goes on to hold for what is younger.
+        """
+        self.horizon = max(self.horizon, gone_before)
+
     def learn(self, last_use: int, since: float, survived: float) -> None:
         """Of a beginning last used then, and asked for when ``since`` had been written, this share was still there."""
         life_tokens = self.life_tokens

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.prefix import Found, PrefixIndex
+from tidegate.core.dispatch.prefix import Found, PrefixIndex, stamp_of
 from tidegate.core.dispatch.routing.heat import Heat
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
 from tidegate.core.dispatch.routing.load import CHUNK_TOKENS, WARM_AFTER_S, Load
@@ -97,6 +97,12 @@ class Insight:
                 self._write(load, now_s)
         self._wear.refresh(loads)
         self._weigh()
+
+    def cache_told(self, replica_id: ReplicaId, gone_before_s: float) -> None:
+        """An engine says what of its cache is gone; see ``CacheLife.told``."""
+        load = self.loads.get(replica_id)
+        if load is not None and gone_before_s > load.born_s:
+            load.cache.told(stamp_of(gone_before_s))
 
     def copies_wanted(self, arrived: RequestArrived, found: Found) -> tuple[int, float]:
         """The replicas (bits) that should get the longest known beginning too, and its tokens; 0 when enough have it."""
