@@ -10,6 +10,7 @@ import pytest
 from integration.gateway_world import (
     ANSWER,
     DONE,
+    MODEL,
     STREAM_HEAD,
     Engine,
     chat,
@@ -23,7 +24,10 @@ from integration.gateway_world import (
 )
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
-from tidegate.core.events import UpstreamFailed
+from tidegate.core.events import RequestArrived, UpstreamFailed
+from tidegate.core.settings import DispatchConfig, QueueLimits, Routing
+from tidegate.core.types import ModelId
+from tidegate.gateway import Named
 
 ABORTED = event("", "abort")
 ABORTED_DOCUMENT = b'{"choices":[{"finish_reason":"abort"}]}'
@@ -680,3 +684,22 @@ async def test_every_refusal_that_may_pass_says_when_to_come_back(status):
         assert int(answer.fields["retry-after"]) >= 1
         assert int(answer.fields["retry-after-ms"]) >= 1000
         assert "x-should-retry" not in answer.fields
+
+
+async def test_a_long_prompt_that_is_turned_away_is_not_hashed_first():
+    limits = QueueLimits(max_requests=1)
+    config = DispatchConfig(queue=limits, routing=Routing.LEAST_SECONDS)
+    long = chat(messages=[{"role": "user", "content": "tide " * 5_000}])
+    async with world(config=config) as w:
+        w.names = {MODEL: Named(ModelId(MODEL), uses_prefixes=True)}
+        w.publish(engines=[])
+        waits = await w.connect()
+        await waits.send(post(long))
+        await wait_until(lambda: w.owner.open_requests == 1)
+
+        assert (await w.ask(post(long))).status == 503
+
+        arrived = [event for event, _ in w.turns if isinstance(event, RequestArrived)]
+        assert [len(event.prefix) > 0 for event in arrived] == [True, False]
+        w.publish()
+        assert (await waits.read()).status == 200

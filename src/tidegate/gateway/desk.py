@@ -28,7 +28,7 @@ from tidegate.gateway.meters import Meters
 from tidegate.gateway.names import Named
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
-from tidegate.gateway.prefix_hash import BLOCK_BYTES, NOTHING, PromptHasher
+from tidegate.gateway.prefix_hash import BLOCK_BYTES, IMAGE_MARK, NOTHING, Hashed, PromptHasher
 from tidegate.gateway.resume import transcript_of
 from tidegate.gateway.routes import OPEN_PAGES, Relay
 from tidegate.gateway.visit import Verdict
@@ -43,8 +43,10 @@ SESSION_BYTES_MAX = 256
 MARK_BYTES = 512
 VERDICTS_MAX = 512
 VERDICT_BYTES_MAX = 2048
-UNKNOWN = ModelId("?")
+NOBODY = Named(ModelId("?"))
 """Whatever name a client asked for that is none of ours."""
+LONG_BODY = 8 * 1024
+"""Bytes up to which hashing a prompt costs less than a look whether it is worth it."""
 UNIQUE = frozenset({b"x-request-id", b"x-session-id", b"traceparent", b"tracestate"})
 """What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
@@ -196,21 +198,43 @@ class FrontDesk:
         asked = media.read(head, relay, body)
         request_id, echo = self._ids(head)
         named = self._names().get(asked.model)
-        hashed = NOTHING
         if named is None:
             # A name that nobody knows is for the dispatcher to refuse, which counts it. It may be anything, a key
             # pasted into the wrong field too, so it does not go into the journal.
-            model, adapter = UNKNOWN, None
-        else:
-            model, adapter = named.model, named.adapter
-            if named.uses_prefixes and relay.reuses:
-                hashed = self._hasher.hashed(asked, owner.flow, model, adapter)
+            named = NOBODY
+
+        def arrived(hashed: Hashed) -> RequestArrived:
+            return RequestArrived(
+                request_id,
+                named.model,
+                (len(body) - hashed.image_bytes) // BYTES_PER_TOKEN + 1,
+                asked.output_tokens_limit,
+                len(body),
+                self._now_s() + verdict.timeout_s,
+                owner.flow,
+                owner.priority,
+                named.adapter,
+                bool(asked.stream),
+                hashed.chain,
+                BLOCK_TOKENS,
+                weight=owner.weight,
+                session=asked.prompt_cache_key if verdict.session is None else verdict.session,
+                again=_mark(body),
+            )
+
+        hashed = NOTHING
+        if named.uses_prefixes and relay.reuses:
+            # It takes up to 10 ms for a prompt of 100,000 tokens: not for one that is turned away. Pictures count for
+            # less than their bytes, so where there are some only this tells the prompt's size.
+            is_long = len(body) > LONG_BODY and IMAGE_MARK not in body
+            if not (is_long and self._porter.foresees_refusal(arrived(NOTHING))):
+                hashed = self._hasher.hashed(asked, owner.flow, named.model, named.adapter)
         call = Call(
             client,
             request_id,
             echo,
             relay,
-            model,
+            named.model,
             body,
             verdict.forward,
             streams=bool(asked.stream),
@@ -218,31 +242,12 @@ class FrontDesk:
             keep_alive=head.keep_alive,
         )
         client.call = call
-        if named is None:
+        if named is NOBODY:
             call.unknown = asked.model
         call.heartbeat_s = verdict.heartbeat_s
-        if call.streams and self.resumes(model):
+        if call.streams and self.resumes(named.model):
             call.transcript = transcript_of(relay, body)
-        self._porter.submit(
-            call,
-            RequestArrived(
-                request_id,
-                model,
-                (len(body) - hashed.image_bytes) // BYTES_PER_TOKEN + 1,
-                asked.output_tokens_limit,
-                len(body),
-                self._now_s() + verdict.timeout_s,
-                owner.flow,
-                owner.priority,
-                adapter,
-                call.streams,
-                hashed.chain,
-                BLOCK_TOKENS,
-                weight=owner.weight,
-                session=asked.prompt_cache_key if verdict.session is None else verdict.session,
-                again=_mark(body),
-            ),
-        )
+        self._porter.submit(call, arrived(hashed))
 
     def name(self, head: Head | None) -> bytes:
         """What a request is called that gets no further than this: by its client, or else by a number of ours."""

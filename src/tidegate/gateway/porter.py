@@ -83,6 +83,10 @@ class Porter:
 
     # ---- from the client's side ----
 
+    def foresees_refusal(self, arrived: RequestArrived) -> bool:
+        """Whether the request would be turned away now. Changes nothing."""
+        return self._owner.foresees_refusal(arrived)
+
     def submit(self, call: Call, arrived: RequestArrived) -> None:
         """Tell the dispatcher about a request."""
         self._calls[call.request_id] = call

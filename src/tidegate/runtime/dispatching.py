@@ -9,7 +9,7 @@ from typing import Protocol
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
 from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
-from tidegate.core.events import Failure, RouteTableChanged, UpstreamFailed
+from tidegate.core.events import Failure, RequestArrived, RouteTableChanged, UpstreamFailed
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
@@ -80,6 +80,10 @@ class DispatchOwner:
     def prefix_stats(self) -> dict[ModelId, PrefixStats]:
         """How well prompts' beginnings are foreseen, by model."""
         return self._dispatcher.prefix_stats()
+
+    def foresees_refusal(self, arrived: RequestArrived) -> bool:
+        """Whether this request would be turned away now. Changes nothing."""
+        return self._dispatcher.foresees_refusal(arrived, self._clock.now_s())
 
     @property
     def routes(self) -> dict[ReplicaId, Route]:

@@ -73,6 +73,16 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
     return _full(line, entry, full, now_s), []  # 4
 
 
+def foresees_refusal(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> bool:
+    """Whether ``judge`` would refuse this newcomer now. Only a look: nothing is promised, nobody is displaced."""
+    if line.promises.expects(entry, now_s):
+        return False
+    kept = line.promises.kept(entry, now_s)
+    if _too_late(line, entry, now_s, kept, came_back=False) is not None:
+        return True
+    return line.queue.fits(entry, kept, overall) is not None and not line.queue.displaced(entry, overall)
+
+
 def displaced(line: Line, entry: Entry, now_s: float) -> Refusal:
     """Why an entry that waited had to go after all."""
     return _full(line, entry, "room was made for a request with a better claim", now_s)
@@ -80,6 +90,17 @@ def displaced(line: Line, entry: Entry, now_s: float) -> Refusal:
 
 def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool) -> Refusal | None:
     """A refusal when the deadline, or the longest wait allowed, ends before the entry's turn."""
+    found = _too_late(line, entry, now_s, kept, came_back=came_back)
+    if found is None:
+        return None
+    outcome, because, after_s = found
+    return Refusal(outcome, because, _come_back(line, entry, now_s, after_s))
+
+
+def _too_late(
+    line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool
+) -> tuple[Outcome, str, float] | None:
+    """How it would be refused, why, and in how many seconds it would not be."""
     arrived = entry.arrived
     if not line.anybody_serves():
         ready_s = line.expected_ready_s()
@@ -87,7 +108,7 @@ def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool
         if ready_s is None or ready_s <= last_s:
             return None
         because = f"{line.model!r} is expected to serve in {ready_s - now_s:.1f} s, which is too late"
-        return Refusal(Outcome.REJECTED_NOBODY, because, _come_back(line, entry, now_s, ready_s - now_s))
+        return Outcome.REJECTED_NOBODY, because, ready_s - now_s
     rate = line.rate(now_s)
     if rate is None:
         return None
@@ -98,8 +119,7 @@ def _late(line: Line, entry: Entry, now_s: float, kept: Held, *, came_back: bool
     if wait_s <= allowed_s * (MARGIN_TOLD if came_back else MARGIN):
         return None
     because = f"the wait is expected to be {wait_s:.1f} s, of which {allowed_s:.1f} s are left"
-    after_s = wait_s - MARGIN * allowed_s
-    return Refusal(Outcome.REJECTED_LATE, because, _come_back(line, entry, now_s, after_s))
+    return Outcome.REJECTED_LATE, because, wait_s - MARGIN * allowed_s
 
 
 def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:

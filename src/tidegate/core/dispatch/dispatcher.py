@@ -105,6 +105,14 @@ class Dispatcher:
         found = {model: line.prefix_stats() for model, line in self._floor.lines.items()}
         return {model: stats for model, stats in found.items() if stats is not None}
 
+    def foresees_refusal(self, arrived: RequestArrived, now_s: float) -> bool:
+        """Whether this request would be turned away now: a look that changes nothing, for whoever has more work to
+        do for a request that is let in. False when nobody waits."""
+        line = self._floor.lines.get(arrived.model)
+        if line is None or not line.queue.held.requests:
+            return False
+        return admission.foresees_refusal(line, Entry(arrived, now_s, 0), now_s, self._floor.queues)
+
     def explain(self, request_id: RequestId, now_s: float) -> list[Terms]:
         """What each replica with room would cost an open request now, in the router's terms."""
         entry = self._floor.ledger.find(request_id)

@@ -118,6 +118,12 @@ class Promises:
         told.remove(mark(entry), moments[0])
         return True
 
+    def expects(self, entry: Entry, now_s: float) -> bool:
+        """Whether this is someone who was told to come about now. Only a look."""
+        told = self.told.get(entry.arrived.flow)
+        moments = None if told is None else told.by_mark.get(mark(entry))
+        return moments is not None and moments[0] <= now_s + EARLY_S
+
     def kept(self, entry: Entry, now_s: float) -> Held:
         """What is kept for others of this tenant."""
         told = self.told.get(entry.arrived.flow)

@@ -10,6 +10,7 @@ from tidegate.core.events import (
     Failure,
     FirstByte,
     ModelsConfigured,
+    RequestArrived,
     Tick,
     TokensSent,
     UpstreamEnded,
@@ -449,3 +450,29 @@ def test_while_the_fleet_is_at_its_limit_a_lower_class_does_not_queue_behind_a_h
     assert outcomes(world.ask("same", 3, priority=1)) == [], "its own class may wait"
     world.table(4, ("r", 1), sheds=False)
     assert outcomes(world.ask("low again", 5)) == []
+
+
+def test_a_look_foresees_a_refusal_and_promises_nothing():
+    world = busy(queue=QueueLimits(max_requests=1))
+    world.ask("a", 0.0)
+
+    def foresees(name, now_s, **more):
+        fields = {"flow": "default"} | more
+        arrived = RequestArrived(name, "m", 100, None, 1_000, 600.0, **fields)
+        return world.dispatcher.foresees_refusal(arrived, now_s)
+
+    assert [foresees(f"b{n}", 1.0) for n in range(3)] == [True, True, True]
+    assert not foresees("high", 1.0, priority=1)  # it would push the one that waits out
+    assert world.report(1.0).models[0].queued == 1
+    told = rejected(world.ask("c", 1.0)).retry_after_s
+    assert told == pytest.approx(1.0)  # nobody was told a moment before
+    assert not foresees("c", 1.0 + told)  # who was told to come is let in
+    world.on(UpstreamEnded("s0", 200, 100, 0, 1), 2.0)
+    assert not foresees("d", 2.0)
+
+
+def test_where_nobody_waits_no_refusal_is_foreseen():
+    world = busy()
+
+    assert not world.dispatcher.foresees_refusal(RequestArrived("b", "m", 100, None, 1_000, 600.0), 1.0)
+    assert not world.dispatcher.foresees_refusal(RequestArrived("b", "?", 100, None, 1_000, 600.0), 1.0)
