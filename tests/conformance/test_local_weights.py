@@ -200,6 +200,30 @@ async def test_what_was_fetched_ahead_is_there_when_it_is_wanted(rig, server):
     assert rig.weights_seen()[-1].fetched_bytes == 0
 
 
+@pytest.mark.slow  # three downloads
+async def test_what_nobody_waits_for_throws_nothing_away_that_was_used_lately_and_a_start_does(rig, server):
+    server.put("/other.gguf", noise(17 * MIB, seed=2))
+    rig.settings = replace(rig.settings, max_bytes=30 * MIB)
+    other = f"{server.url}/other.gguf"
+    mine, others = rig.model(), replace(rig.model(weights=other, weights_sha256=None), model="other")
+    fleet = await rig.open(mine, others)
+    launch(fleet, "r1")
+    await rig.observer.until("r1", Seen.READY)
+    stop(fleet, "r1")
+    await rig.observer.until("r1", Seen.EXITED)
+
+    fleet.prefetch(Prefetch("other", "local", "a test asks"))
+    await wait_until(lambda: fleet.provisions.puller.failures == 1, 15.0)
+    assert rig.store.ref(rig.source) is not None
+
+    launch(fleet, "r2", model="other")
+    await rig.observer.until("r2", Seen.READY)
+    assert rig.store.ref(rig.source) is None
+    await wait_until(lambda: rig.weights_seen()[-1].missing_bytes == 0, 5.0)
+    last = {event.model: event.missing_bytes for event in rig.weights_seen()}
+    assert last == {"m": len(DATA), "other": 0}
+
+
 @pytest.mark.slow  # a fetch that must have come some way, then another
 async def test_a_process_that_fetches_and_is_killed_is_a_failed_start_and_the_next_one_goes_on(rig, server):
     async def slowly(asked, request):

@@ -1,13 +1,18 @@
 """Weights from a server that behaves, and from one that does not. Everything that arrives is what was sent."""
 
 import asyncio
+import errno
+import os
 import shutil
 
 import pytest
 from aiohttp import web
 
 from integration.weights_world import (
+    KEYS,
     MIB,
+    REGION,
+    Bucket,
     Node,
     Sources,
     host_of,
@@ -16,6 +21,7 @@ from integration.weights_world import (
     sha256,
 )
 from tidegate.weights.errors import NoRoom, WeightsError, WrongChecksum
+from tidegate.weights.settings import Endpoints
 from tidegate.weights.source import parsed
 from tidegate.weights.store import Store
 
@@ -334,6 +340,44 @@ async def test_a_disk_without_room_is_said_before_anything_is_fetched(node, serv
         await node.fetch(f"{server.url}/m.gguf")
 
     assert server.ranges("/m.gguf") == []
+
+
+@pytest.mark.parametrize("call, knows_ranges", [("posix_fallocate", True), ("pwrite", False)])
+async def test_a_disk_that_fills_up_on_the_way_is_a_reason_and_leaves_nothing_wrong(
+    node, server, monkeypatch, call, knows_ranges
+):
+    data = server.put("/m.gguf", noise(2 * MIB))
+    server.knows_ranges = knows_ranges
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, full)
+        with pytest.raises(NoRoom, match="the disk has no room for it"):
+            await node.fetch(f"{server.url}/m.gguf")
+    assert node.store.pin(parsed(f"{server.url}/m.gguf")) is None
+
+    await node.fetch(f"{server.url}/m.gguf")
+    assert node.read(f"{server.url}/m.gguf") == data
+
+
+async def test_a_large_list_of_small_files_is_one_tree(tmp_path):
+    async with serving(Bucket()) as bucket:
+        bucket.page_size = 50
+        for number in range(120):
+            bucket.put(f"/models/p/{number:03}.json", noise(number, seed=number))
+        node = Node(
+            Store(tmp_path / "cache"),
+            Endpoints(s3=bucket.url, s3_region=REGION, aws_keys=KEYS),
+            connections=8,
+        )
+
+        ref = await node.fetch("s3://models/p/")
+
+    assert len(ref.files) == 120
+    assert ref.bytes == sum(range(120))
+    assert bucket.most_at_once <= 10
 
 
 async def test_what_was_used_longest_ago_makes_room_and_what_is_in_use_stays(tmp_path, server):

@@ -67,6 +67,7 @@ async def _fetch(order: Order, pace: Pace) -> Done | Failed:
             endpoints_from(settings, os.environ),
             connections=settings.connections,
             pace=pace,
+            spares_s=order.spares_s,
             tell=lambda progress: _tell(_going(progress)),
         )
         ref = await fetching.run()

@@ -62,14 +62,17 @@ class Fetching:
         connections: int,
         pace: Pace,
         tell: Tell,
+        spares_s: float = 0.0,
         patience: Patience | None = None,
     ) -> None:
+        """``spares_s``: to make room, throw nothing away that was used within so many seconds."""
         self._store = store
         self._source = source
         self._endpoints = endpoints
         self._connections = connections
         self._pace = pace
         self._tell = tell
+        self._spares_s = spares_s
         self._patience = patience or Patience()
         self._sizes: dict[str, int | None] = {}
         self._done_bytes = 0
@@ -122,7 +125,8 @@ class Fetching:
             for path in self._store.partial(self._source, 0).parent.rglob("data")
             if path.is_file()
         )
-        self._store.make_room(max(0, sum(file.size or 0 for file in missing) - begun))
+        wanted = max(0, sum(file.size or 0 for file in missing) - begun)
+        self._store.make_room(wanted, unused_for_s=self._spares_s)
 
     def _here(self, file: Remote) -> Fetched | None:
         blob = None if file.sha256 is None else self._store.blob(file.sha256)
@@ -164,7 +168,7 @@ class Fetching:
 
         def is_long(size: int) -> None:
             if self._sizes[file.name] is None:
-                self._store.make_room(size)
+                self._store.make_room(size, unused_for_s=self._spares_s)
             self._sizes[file.name] = size
 
         download = Download(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import fnmatch
@@ -156,7 +157,10 @@ async def _s3(source: Source, web: Web, endpoints: Endpoints) -> Listing:
         name = key.rpartition("/")[2]
         return Listing((await _object(web, base, key, name, None, source.sha256),))
     sizes = await _objects_below(web, base, key)
-    files = [await _object(web, base, each, each[len(key) :], size, None) for each, size in sizes.items()]
+    # The session's own limit of connections bounds how many are asked at once.
+    files = await asyncio.gather(
+        *(_object(web, base, each, each[len(key) :], size, None) for each, size in sizes.items())
+    )
     return Listing(tuple(files))
 
 

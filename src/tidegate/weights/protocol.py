@@ -18,6 +18,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     s3_region: str | None
     bytes_per_s: float | None
     """None: as fast as it comes."""
+    spares_s: float = 0.0
+    """What was used within so many seconds is not thrown away for it."""
 
 
 class Going(msgspec.Struct, frozen=True, tag="going"):

@@ -231,12 +231,12 @@ class Store:
 
     # ---- making room ----
 
-    def make_room(self, wanted_bytes: int, keep: str | None = None) -> list[Kept]:
+    def make_room(self, wanted_bytes: int, *, unused_for_s: float = 0.0) -> list[Kept]:
         """Throw away what was used longest ago until these bytes fit. What went.
 
         Args:
             wanted_bytes: To be written next.
-            keep: A digest that is about to be used.
+            unused_for_s: Spare what was used more recently than this.
 
         Raises:
             NoRoom: all that may go is gone, and they do not fit.
@@ -247,7 +247,11 @@ class Store:
                 return gone
             self._sweep_partial()
             self._sweep_blobs()
-            may_go = [each for each in self.kept() if not each.is_used and each.name != keep]
+            may_go = [
+                each
+                for each in self.kept()
+                if not each.is_used and each.used_at_s <= time.time() - unused_for_s
+            ]
             if self._lacking(wanted_bytes) > sum(each.bytes for each in may_go):
                 # Nothing is thrown away in vain.
                 raise NoRoom(self._no_room(wanted_bytes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 
 from tidegate.backends.base import Report
@@ -65,7 +65,7 @@ class Provisions:
         self._puller = None if settings is None else Puller(settings, self._fetched)
         self._caches = CompileCaches()
         self._models: dict[ModelId, LocalModel] = {}
-        self._ahead: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.compiled_hits = 0
         self.compiled_misses = 0
 
@@ -139,13 +139,21 @@ class Provisions:
         if local is None or self._puller is None:
             return
         for source in needs(local.spec).values():
-            task = asyncio.create_task(self._puller.fetch_ahead(source), name=f"fetch ahead for {model}")
-            self._ahead.add(task)
-            task.add_done_callback(self._ahead.discard)
+            self._later(self._fetch_ahead(self._puller, source))
+
+    async def _fetch_ahead(self, puller: Puller, source: Source) -> None:
+        await puller.fetch_ahead(source)
+        # Also when it was here before, by somebody else's hand: the controller would order it again and again.
+        await self._tell_all()
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
         """What is on its way stays there, to be taken up."""
-        tasks = list(self._ahead)
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -162,11 +170,8 @@ class Provisions:
 
     def _fetched(self, source: Source, done: Done) -> None:
         log.info("weights from %s are here: %d bytes", source.shown, done.bytes)
-        for model, local in self._models.items():
-            if source.key in {each.key for each in needs(local.spec).values()}:
-                self._report(
-                    WeightsSeen(model, NODE, done.host, done.bytes, 0, done.fetched_bytes, done.fetched_in_s)
-                )
+        # Of all models: others' weights may have been thrown away for these.
+        self._later(self._tell_all())
 
     async def _tell_all(self) -> None:
         for model, local in self._models.items():

@@ -29,6 +29,8 @@ _ENDS_WITHIN_S = 2.0
 """A process that was asked to end; it has only to close its files."""
 
 _FETCHES_MAX = 2
+_SPARED_S = 86_400.0
+"""What was used within a day is not thrown away for what nobody waits for: two models would take turns."""
 
 Listen = Callable[[Going], None]
 
@@ -46,6 +48,8 @@ class _Job:
     """One for each that waits."""
     process: asyncio.subprocess.Process | None = None
     pace: float | None = None
+    spares: bool = False
+    """It was told to throw nothing away that was used lately."""
     task: asyncio.Task[None] | None = None
     is_called_off: bool = False
 
@@ -92,8 +96,9 @@ class Puller:
             pin = await asyncio.to_thread(self._pin, source)
             if pin is not None:
                 return pin
-            ended = await self._wait(source, listen)
-            if isinstance(ended, Failed):
+            ended, spared = await self._wait(source, listen)
+            # What was fetched ahead may have failed for want of room that a start does get.
+            if isinstance(ended, Failed) and not spared:
                 raise WeightsError(ended.because)
             fetched += ended is not None
         raise WeightsError("they were thrown away again as soon as they were here")
@@ -124,12 +129,13 @@ class Puller:
         except OSError as error:
             raise WeightsError(f"the cache of weights cannot be used ({error.strerror})") from None
 
-    async def _wait(self, source: Source, listen: Listen) -> Done | Failed | None:
+    async def _wait(self, source: Source, listen: Listen) -> tuple[Done | Failed | None, bool]:
         job = self._job(source, is_ahead=False)
         job.listeners.append(listen)
         self._set_paces()
         try:
-            return await asyncio.shield(job.ended)
+            ended = await asyncio.shield(job.ended)
+            return ended, job.spares
         finally:
             job.listeners.remove(listen)
             if not job.listeners and not job.is_ahead:
@@ -151,6 +157,9 @@ class Puller:
             ended = await self._fetch(job)
         except OSError as error:
             ended = Failed(f"the process that fetches cannot be started ({error.strerror})")
+        except Exception as error:
+            log.exception("fetching %s failed", job.source.shown)
+            ended = Failed(f"the backend failed ({type(error).__name__})")
         except BaseException:
             # Whoever has begun to wait in the meantime begins anew.
             job.ended.set_result(None)
@@ -168,7 +177,7 @@ class Puller:
         job.ended.set_result(ended)
 
     async def _fetch(self, job: _Job) -> Done | Failed:
-        job.pace = self._pace_of(job)
+        job.pace, job.spares = self._pace_of(job), not job.listeners
         # Our own environment: keys and proxies are in it, and it is our own program.
         job.process = process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -203,6 +212,7 @@ class Puller:
             s3_endpoint=settings.s3_endpoint,
             s3_region=settings.s3_region,
             bytes_per_s=job.pace,
+            spares_s=_SPARED_S if job.spares else 0.0,
         )
 
     def _set_paces(self) -> None:
