@@ -24,6 +24,7 @@ from tidegate.weights.source import parsed
 from tidegate.weights.store import Store
 
 DATA = noise(17 * MIB)
+DIGEST = sha256(DATA)
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ class Rig:
         self.store = Store(tmp_path / "cache")
         self.observer = Observer()
         self.fleet = None
-        self.source = parsed(f"{server.url}/m.gguf", sha256(DATA))
+        self.source = parsed(f"{server.url}/m.gguf", DIGEST)
 
     def model(self, *options, **spec):
         model = fake_model("--weights", "{weights}", *options, silent_after_s=2.0)
@@ -86,7 +87,7 @@ async def test_a_replica_pulls_then_starts_with_the_very_bytes_and_the_next_one_
 
     assert rig.observer.history("r1")[0] is Seen.PULLING
     assert rig.observer.history("r1")[-2:] == [Seen.STARTING, Seen.READY]
-    assert f"weights {sha256(DATA)}" in fleet.last_words("r1")
+    assert f"weights {DIGEST}" in fleet.last_words("r1")
     first, *_, last = rig.weights_seen()
     assert (first.missing_bytes, first.total_bytes, first.node) == (None, None, "local")
     assert (last.missing_bytes, last.total_bytes, last.fetched_bytes) == (0, len(DATA), len(DATA))
@@ -99,6 +100,7 @@ async def test_a_replica_pulls_then_starts_with_the_very_bytes_and_the_next_one_
     assert server.asked == []
 
 
+@pytest.mark.slow  # one more download and start
 async def test_two_replicas_at_once_wait_for_one_download(rig, server):
     fleet = await rig.open(rig.model())
 
@@ -130,7 +132,7 @@ async def test_the_wrong_weights_start_no_engine(rig, server):
     launch(fleet, "r1")
     await rig.observer.until("r1", Seen.EXITED)
 
-    assert f"has the SHA-256 {sha256(DATA)}, not {'0' * 64}" in rig.exited("r1")
+    assert f"has the SHA-256 {DIGEST}, not {'0' * 64}" in rig.exited("r1")
     assert Seen.STARTING not in rig.observer.history("r1")
 
 
@@ -187,6 +189,7 @@ async def test_what_is_fetched_ahead_comes_slowly_until_a_replica_waits_for_it(r
     assert sum(asked.range == (0, 1) for asked in server.asked) == 1
 
 
+@pytest.mark.slow  # one more download and start
 async def test_what_was_fetched_ahead_is_there_when_it_is_wanted(rig, server):
     fleet = await rig.open(rig.model())
 
@@ -242,7 +245,7 @@ async def test_a_process_that_fetches_and_is_killed_is_a_failed_start_and_the_ne
     launch(fleet, "r2")
     await rig.observer.until("r2", Seen.READY)
 
-    assert f"weights {sha256(DATA)}" in fleet.last_words("r2")
+    assert f"weights {DIGEST}" in fleet.last_words("r2")
 
 
 def fetching_processes():

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-import sys
 
 import pytest
+from click.testing import CliRunner
 
 from integration.weights_world import MIB, Sources, noise, serving, sha256
+from tidegate.cli.main import cli
 from tidegate.weights.source import parsed
 from tidegate.weights.store import Store
 
@@ -21,12 +22,9 @@ async def server():
 
 
 async def tidegate(*words):
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "tidegate", "weights", *map(str, words), stdout=pipe, stderr=pipe
-    )
-    out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
+    """Exit code, standard output and standard error; in a thread, since the command has a loop of its own."""
+    done = await asyncio.to_thread(CliRunner().invoke, cli, ["weights", *map(str, words)])
+    return done.exit_code, done.stdout, done.stderr
 
 
 async def test_fetch_list_and_prune(server, tmp_path):

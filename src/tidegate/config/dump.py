@@ -67,7 +67,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     dispatch = asdict(model.dispatch)
     values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
-        "prefetch": fleet.prefetch.value,
+        "prefetch": None if spec is None else fleet.prefetch.value,
         "routing": model.dispatch.routing.value,
         "adapter_slots": model.dispatch.adapter_slots,
         "memory_bytes": model.memory_bytes,

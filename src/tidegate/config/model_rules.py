@@ -29,6 +29,7 @@ _OUR_FLAGS = frozenset({"--host", "--port"})
 _ONLY_WHEN_STARTED = (
     "weights",
     "weights_sha256",
+    "prefetch",
     "command",
     "extra_args",
     "env",

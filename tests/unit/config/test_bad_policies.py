@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.config import PolicyError, parse
 from tidegate.core.settings import ScalingPolicy
+from tidegate.engine.catalogue import PROFILES
 
 SHA = "ab" * 32
 OTHER_SHA = "cd" * 32
@@ -405,6 +406,14 @@ KINDS = {
             "line 1: models.m.weights is package:tidegate//etc/hostname; it must be package:NAME/FILE, "
             "the path of a file inside a Python package"
         ),
+    ),
+    "a profile that nobody knows": (
+        "models: {m: {engine: emulated, weights: llama-9b}}",
+        f"line 1: models.m.weights is llama-9b; it must be the name of a profile: {', '.join(sorted(PROFILES))}",
+    ),
+    "fetching ahead for engines that someone else runs": (
+        "models: {m: {engine: vllm, static: ['http://h:1'], prefetch: always}}",
+        "line 1: models.m.prefetch cannot stand together with static, an engine that someone else runs; leave one out",
     ),
     "a folder where a file is read": (
         "models: {m: {engine: llamacpp, weights: .}}",

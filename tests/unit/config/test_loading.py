@@ -454,6 +454,13 @@ def test_what_brains_and_gateway_hold_may_change_while_running(new):
     assert differences(parse(OLD), parse(new)) == []
 
 
+def test_another_folder_for_weights_holds_from_the_next_start_on():
+    text = "models: {m: {engine: vllm, weights: a/b}}\nweights: {cache_dir: %s, cache_size: %s}"
+
+    assert differences(parse(text % ("one", "1GiB")), parse(text % ("two", "1GiB"))) == ["weights.cache_dir"]
+    assert differences(parse(text % ("one", "1GiB")), parse(text % ("one", "2GiB"))) == []
+
+
 def test_what_tidegate_or_somebody_else_was_started_with_may_not():
     new = parse(
         "gateway: {port: 9000, admin_host: localhost}\nfleet: {gpus: [0], state_dir: /elsewhere}\n"

@@ -78,8 +78,10 @@ class Provisions:
         """These models may be asked for; the controller hears what of their weights is here."""
         self._models = dict(models)
         if settings is not None and self._puller is not None:
-            self._settings = settings
-            self._puller.configure(settings)
+            # Another folder holds from the next start on: what runs is in this one.
+            here = self._settings.cache_dir if self._settings is not None else settings.cache_dir
+            self._settings = replace(settings, cache_dir=here)
+            self._puller.configure(self._settings)
         await self._tell_all()
 
     async def of(self, model: LocalModel, tell: Callable[[str], None]) -> Provision:
