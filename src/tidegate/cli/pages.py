@@ -17,11 +17,17 @@ class Pages:
     """Keeps the last report and the latencies of the last seconds."""
 
     def __init__(
-        self, control: ControlOwner, meters: Meters, last_words: Callable[[ModelId, ReplicaId], str]
+        self,
+        control: ControlOwner,
+        meters: Meters,
+        last_words: Callable[[ModelId, ReplicaId], str],
+        findings: Callable[[], Sequence[str]],
     ) -> None:
+        """``findings`` are what is wrong now, beside the warnings of the policy file."""
         self._control = control
         self._last_words = last_words
         self._meters = meters
+        self._findings = findings
         self._report: DemandReport | None = None
         self._latency = LatencyWindow()
         self.gateway = ""
@@ -43,7 +49,7 @@ class Pages:
             settings.models,
             gateway=self.gateway,
             outcomes=self._meters.outcomes(),
-            warnings=settings.warnings,
+            warnings=(*settings.warnings, *self._findings()),
             last_words=self._last_words,
         )
 

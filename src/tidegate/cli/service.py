@@ -98,7 +98,7 @@ class Service:
             metrics_page=metrics_page,
             resumes=self._resumes,
         )
-        self._pages = Pages(self._control, self._meters, self._fleets.last_words)
+        self._pages = Pages(self._control, self._meters, self._fleets.last_words, self._prefixes.findings)
         self._admin = AdminServer(
             settings.gateway.admin_host,
             settings.gateway.admin_port,

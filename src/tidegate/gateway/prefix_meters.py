@@ -21,15 +21,20 @@ class PrefixMeters(Collector):
     def __repr__(self) -> str:
         return f"<PrefixMeters warned={sorted(self._told)}>"
 
+    def findings(self) -> list[str]:
+        """What is to be said of models whose predictions do not come true, as long as they do not."""
+        warnings = ((model, stats.warning) for model, stats in self._stats().items())
+        return [_finding(model, warning) for model, warning in warnings if warning is not None]
+
     def complaints(self) -> list[str]:
-        """What is to be said of models whose predictions do not come true; once each time that begins."""
+        """The same, once each time that it begins."""
         found = []
         for model, stats in self._stats().items():
             if stats.warning is None:
                 self._told.discard(model)
             elif model not in self._told:
                 self._told.add(model)
-                found.append(f"model {model}: {stats.warning}")
+                found.append(_finding(model, stats.warning))
         return found
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
@@ -54,3 +59,7 @@ class PrefixMeters(Collector):
         yield GaugeMetricFamily(
             "tidegate_prefix_index_bytes", "What is remembered of prompts' beginnings.", value=index_bytes
         )
+
+
+def _finding(model: ModelId, warning: str) -> str:
+    return f"model {model}: {warning}"
