@@ -103,12 +103,7 @@ def _too_late(
     """How it would be refused, why, and in how many seconds it would not be."""
     arrived = entry.arrived
     if not line.anybody_serves():
-        ready_s = line.expected_ready_s()
-        last_s = min(arrived.deadline_s, now_s + line.queue.limits.max_wait_starting_s)
-        if ready_s is None or ready_s <= last_s:
-            return None
-        because = f"{line.model!r} is expected to serve in {ready_s - now_s:.1f} s, which is too late"
-        return Outcome.REJECTED_NOBODY, because, ready_s - now_s
+        return _starts_too_late(line, entry, now_s)
     rate = line.rate(now_s)
     if rate is None:
         return None
@@ -120,6 +115,24 @@ def _too_late(
         return None
     because = f"the wait is expected to be {wait_s:.1f} s, of which {allowed_s:.1f} s are left"
     return Outcome.REJECTED_LATE, because, wait_s - MARGIN * allowed_s
+
+
+def starts_too_late(line: Line, entry: Entry, now_s: float) -> Refusal | None:
+    """A refusal when nobody serves, and the first who will is expected after the entry's time is up."""
+    found = _starts_too_late(line, entry, now_s)
+    if found is None:
+        return None
+    outcome, because, after_s = found
+    return Refusal(outcome, because, _come_back(line, entry, now_s, after_s))
+
+
+def _starts_too_late(line: Line, entry: Entry, now_s: float) -> tuple[Outcome, str, float] | None:
+    ready_s = line.expected_ready_s()
+    last_s = min(entry.arrived.deadline_s, entry.arrived_s + line.queue.limits.max_wait_starting_s)
+    if ready_s is None or ready_s <= last_s:
+        return None
+    because = f"{line.model!r} is expected to serve in {ready_s - now_s:.1f} s, which is too late"
+    return Outcome.REJECTED_NOBODY, because, ready_s - now_s
 
 
 def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:

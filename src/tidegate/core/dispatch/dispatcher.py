@@ -262,9 +262,15 @@ class Dispatcher:
             del floor.seats[gone.replica_id]
         for line in floor.lines.values():
             effects += floor.fill(line, now_s)
-            if line.route is not None and not line.route.can_serve and not line.anybody_serves():
-                for entry in line.queue.in_order():
+            if line.route is None or line.anybody_serves():
+                continue
+            for entry in list(line.queue.in_order()):
+                # Who waited when the start was ordered learns now that it ends too late, and not at the deadline.
+                late = None if entry.resumes else admission.starts_too_late(line, entry, now_s)
+                if not line.route.can_serve:
                     effects += floor.nobody(entry, line, now_s)
+                elif late is not None:
+                    effects += floor.turn_away(entry, late.outcome, late.because, now_s, late.retry_after_s)
         return effects
 
     def _configured(self, event: ModelsConfigured, now_s: float) -> list[DispatchEffect]:
