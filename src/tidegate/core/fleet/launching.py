@@ -46,6 +46,14 @@ class Launching:
         """Let a replica take another size than it does; the cap that forbids it, or None when it may."""
         return None if old == new else self._room.exchange(old, new)
 
+    def obstacle_to_waking(self, asleep: Size, awake: Size) -> Block | None:
+        """Why a sleeper cannot be woken, now or as soon as what leaves is gone: somebody else may have its GPU."""
+        cap = self.exchange(asleep, awake)
+        if cap is None:
+            self.exchange(awake, asleep)  # It was only asked for.
+            return None
+        return None if self._is_leaving else Block(cap, *self._explain(cap))
+
     def has_room_beside(self, plan: Plan) -> bool:
         """One more may run beside those that it is to replace, as far as is known. How many GPUs there are
         is known by ``fleet.max_gpus`` only; without it, one that needs some would be started in vain."""

@@ -84,6 +84,7 @@ class Plan:
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
             held=standing.there,
+            asleep=standing.asleep,
             size=self.size,
             can_start=self.gate.block(now_s) is None,
         )
@@ -211,6 +212,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         _next_readiness(plan, cold, warm, asleep),
         plan.spec.slots,
         plan.spec.price_per_h,
+        asleep,
     )
 
 

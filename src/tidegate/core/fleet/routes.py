@@ -8,7 +8,7 @@ from tidegate.core.effects import PublishRoutes
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.replicas import Replica, size_in
 from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelRoute, Route, RouteTable
@@ -109,7 +109,7 @@ def model_route(
 
     1. Somebody serves.
     2. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
-    3. Somebody sleeps and can be woken.
+    3. Somebody sleeps: it can be woken, unless somebody else has its GPU.
     4. A start is possible: after the back-off and a cold start, if one is to be started.
     5. Nothing can be started: no use in waiting, for this reason.
     """
@@ -120,7 +120,11 @@ def model_route(
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
-    if any(replica.state is State.SLEEPING for replica in replicas):  # 3
+    sleeper = next((replica for replica in replicas if replica.state is State.SLEEPING), None)
+    if sleeper is not None:  # 3
+        taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING))
+        if taken is not None:
+            return ModelRoute(plan.model, False, taken.because, taken.until_s)
         took_s = cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)

@@ -5,8 +5,8 @@ from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
 
 
-def wish(name, wanted, *, held=0, low=0, high=10, gpus=1, can_start=True):
-    return Wish(ModelId(name), wanted, low, high, held, Size(gpus, 0.0), can_start)
+def wish(name, wanted, *, held=0, low=0, high=10, gpus=1, can_start=True, asleep=0):
+    return Wish(ModelId(name), wanted, low, high, held, Size(gpus, 0.0), can_start, asleep)
 
 
 def shares(wishes, *, max_gpus, leaving=(), starts_left=100):
@@ -31,6 +31,12 @@ def test_what_is_left_goes_to_whoever_has_least():
 def test_a_running_replica_is_not_stopped_for_a_minimum_that_is_still_to_be_started():
     wishes = [wish("a", 4, held=4), wish("b", 2, low=2)]
     assert shares(wishes, max_gpus=4) == {"a": (4, None), "b": (0, "fleet.max_gpus")}
+
+
+def test_a_sleeper_does_not_push_out_who_uses_its_gpu():
+    wishes = [wish("a", 1, held=1, asleep=1), wish("b", 1, held=1)]
+    assert shares(wishes, max_gpus=1) == {"a": (0, "fleet.max_gpus"), "b": (1, None)}
+    assert shares(wishes, max_gpus=2, starts_left=0) == {"a": (1, None), "b": (1, None)}
 
 
 def test_a_model_whose_starts_fail_does_not_keep_room_from_others():

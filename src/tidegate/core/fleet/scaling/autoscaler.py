@@ -46,6 +46,8 @@ class Standing:
     slots: int = 8
     """Of one replica started now, as the next one is."""
     price_per_h: float = 0.0
+    asleep: int = 0
+    """Of those there, the ones that sleep."""
 
 
 class Autoscaler:

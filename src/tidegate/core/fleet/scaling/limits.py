@@ -36,11 +36,18 @@ class Wish:
     size: Size
     can_start: bool = True
     """False while starts of this model fail: others get the room first."""
+    asleep: int = 0
+    """Of those held, the ones that sleep: no start, but their GPUs may be somebody else's by now."""
 
     @property
     def bounded(self) -> int:
         """The wish within the model's own minimum and maximum."""
         return max(self.min_replicas, min(self.wanted, self.max_replicas))
+
+    @property
+    def awake(self) -> int:
+        """Those held that have their room."""
+        return self.held - self.asleep
 
 
 @value
@@ -186,7 +193,7 @@ def grant(
     Room is given out in this order, in each step to whoever has least:
 
     1. what runs, up to each model's minimum;
-    2. what runs and is wanted: a running replica is not stopped for somebody's wish to start one;
+    2. what runs and is wanted: a running replica is not stopped for somebody's wish to start one, or to wake one;
     3. missing minimums;
     4. a first replica for each model that has none;
     5. the rest;
@@ -197,8 +204,8 @@ def grant(
         return {wish.model: _outcome(wish, wish.bounded, None) for wish in wishes}
     sharing = _Sharing(room)
     startable = [wish for wish in wishes if wish.can_start]
-    sharing.fill(wishes, lambda wish: min(wish.held, wish.min_replicas))  # 1
-    sharing.fill(wishes, lambda wish: min(wish.held, wish.bounded))  # 2
+    sharing.fill(wishes, lambda wish: min(wish.awake, wish.min_replicas))  # 1
+    sharing.fill(wishes, lambda wish: min(wish.awake, wish.bounded))  # 2
     sharing.fill(startable, lambda wish: wish.min_replicas)  # 3
     sharing.fill(startable, lambda wish: min(1, wish.bounded))  # 4
     sharing.fill(startable, lambda wish: wish.bounded)  # 5
