@@ -141,7 +141,8 @@ class Latency:
             return Estimate("latency", None, 0.0, ENGINE_GOOD_FOR_S, silent=is_silent)
         self._has_spoken = True
         age_s = max(0.0, now_s - demand.signals_at_s)
-        if max(first or 0.0, token or 0.0) > 1.0:
+        # With nobody there it speaks of what is over: of the one who waited for the first replica, say.
+        if max(first or 0.0, token or 0.0) > 1.0 and demand.concurrency > 0:
             if self._broken_since_s is None:
                 self._broken_since_s = now_s
             return Estimate("latency", seen.serving * max(first or 0.0, token or 0.0), 1.0, age_s)

@@ -2,7 +2,7 @@
 
     replicas = (arrivals/s + queued / drain) * service time / slots
 
-where the service time is what a request has been in flight for of late (Little's law: mean in flight by requests ended
+where the service time is what a request has been in flight for of late (Little's law: mean in flight by requests answered
 each second). The backlog is a rate too: 2,500 waiting and 60 s to clear them are 42 requests a second.
 Before a request has ended, nothing is known of the service time, and each full set of slots of what waits asks for a
 replica. Down as the concurrency law goes, only when nothing higher was asked for within the scale-down delay.
@@ -48,11 +48,13 @@ class Queue:
         law, demand, past = self._law, seen.demand, seen.demand.past
         arrivals = past.arrivals_per_s(law.window_s, now_s)
         in_flight, ended = past.mean_in_flight(SERVICE_S, now_s), past.ended_per_s(SERVICE_S, now_s)
-        if not in_flight or not ended:
+        # Who was turned away, or left the queue, was never in flight.
+        answered = (ended or 0.0) - (past.refused_per_s(SERVICE_S, now_s) or 0.0)
+        if not in_flight or answered <= 0.0:
             needed = demand.concurrency / seen.slots
             because = f"{demand.concurrency:g} requests at {seen.slots} slots, and none has ended yet"
         else:
-            service_s = in_flight / ended
+            service_s = in_flight / answered
             needed = ((arrivals or 0.0) + demand.queued / law.drain_s) * service_s / seen.slots
             because = (
                 f"{arrivals or 0.0:.2f} requests/s and {demand.queued} to be gone in {law.drain_s:g} s, "

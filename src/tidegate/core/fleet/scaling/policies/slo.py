@@ -51,9 +51,13 @@ class SloLaw:
     def evaluate(self, seen: Situation, now_s: float) -> Answer:
         """Up by the ratio, down by one."""
         law, standing = self._law, seen.standing
+        if not seen.serving and seen.demand.concurrency > 0:
+            wanted = max(standing, ceil(seen.demand.concurrency / seen.slots - 1e-9))
+            return Answer(
+                wanted, wanted, f"{seen.demand.concurrency:g} wait at no replica that could be measured"
+            )
         if not seen.live:
-            wanted = max(standing, 1) if seen.demand.concurrency > 0 else standing
-            return Answer(wanted, wanted, "no replica to measure")
+            return Answer(standing, standing, "no replica to measure")
         strain = self._strain(seen)
         is_idle = seen.demand.past.arrivals_per_s(law.window_s, now_s) == 0.0 and not seen.demand.concurrency
         if strain is None and not is_idle:
@@ -65,7 +69,8 @@ class SloLaw:
             asked = max(seen.live, ceil(seen.serving * min(strain, law.most) / law.up_ratio - 1e-9))
             return Answer(max(asked, standing), max(asked, standing), f"{said}, above {law.up_ratio:g}")
         room = (seen.serving - 1) * seen.slots * law.fill
-        if strain >= law.down_ratio or seen.demand.concurrency > room or seen.live != seen.serving:
+        is_changing = seen.live != seen.serving and not is_idle
+        if strain >= law.down_ratio or seen.demand.concurrency > room or is_changing:
             self._low_since_s = None
             return Answer(standing, standing, said)
         if self._low_since_s is None:

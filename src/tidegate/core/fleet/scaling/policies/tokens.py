@@ -6,7 +6,7 @@ Each second of traffic asks for so many replica-seconds:
 
 where the batch is the largest that keeps the promised time per token, and both rates come from the learned capacity.
 A prompt of 8,192 tokens is sixteen of 512, which no count of requests can see. What already waits is added as if it were
-to be served within the promise. Replicas are filled to ``utilization``; down as the concurrency law goes, only when
+to be served within ``drain_s``. Replicas are filled to ``utilization``; down as the concurrency law goes, only when
 nothing higher was asked for within the scale-down delay.
 
 Before anything is learned the capacity is a prior: some eight billion parameters on one large GPU.
@@ -39,6 +39,8 @@ class TokensConstants:
     """Of a replica's time, what is planned for; the rest is for chance."""
     window_s: float = 30.0
     """Rates are over this span."""
+    drain_s: float = 30.0
+    """How soon what waits now is to be served, beside what keeps coming."""
 
 
 def batch_for(capacity: Capacity, slots: int, held_tokens: float, tpot_s: float) -> int:
@@ -86,7 +88,7 @@ class Tokens:
             return Answer(seen.standing, seen.standing, "nothing is known of the demand", "no data")
         one_s = busy_s(seen, prompt or 0.0, output or 0.0) if prompt else 0.0
         flowing = rate * one_s / law.utilization
-        waiting = demand.queued * one_s / max(seen.promise.ttft_s, one_s)
+        waiting = demand.queued * one_s / law.drain_s
         asked = ceil(flowing + waiting - 1e-9)
         if demand.concurrency > 0:
             asked = max(1, asked)

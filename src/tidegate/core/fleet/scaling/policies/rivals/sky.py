@@ -38,10 +38,12 @@ class SkyConstants:
 class Sky:
     """The law for one model, with its counters."""
 
-    def __init__(self, constants: SkyConstants) -> None:
+    def __init__(self, constants: SkyConstants, standing: int) -> None:
         self._law = constants
         self._next_s: float | None = None
         self._up = self._down = 0
+        self._own = standing
+        """What the law itself wanted last; a first replica may have been started without it."""
 
     def __repr__(self) -> str:
         return f"<Sky up={self._up} down={self._down}>"
@@ -55,12 +57,12 @@ class Sky:
         rate *= min(1.0, past.seen_s(now_s) / law.window_s)
         asked = ceil(rate / law.target - 1e-9)
         because = f"{rate:.2f} queries/s at {law.target:g} a replica ask for {asked}"
-        wanted = self._counted(seen.within(asked), seen.standing, now_s)
+        wanted = self._own = self._counted(seen.within(asked), seen.standing, now_s)
         return Answer(wanted, asked, because, None if wanted == seen.within(asked) else "hysteresis")
 
     def _counted(self, bounded: int, standing: int, now_s: float) -> int:
         law = self._law
-        if standing == 0:
+        if standing == 0 or self._own == 0:
             self._up = self._down = 0
             return bounded
         if self._next_s is not None and now_s < self._next_s:
@@ -76,5 +78,5 @@ class Sky:
 
 def sky(scaling: Scaling, standing: int, now_s: float) -> tuple[Sky, float]:
     """The law with this model's settings, and how often it is evaluated."""
-    del standing, now_s
-    return Sky(with_changes(SkyConstants(), scaling.law)), IDLE_EVERY_S
+    del now_s
+    return Sky(with_changes(SkyConstants(), scaling.law), standing), IDLE_EVERY_S

@@ -77,7 +77,8 @@ class TokenKeda:
         if keda_sleeps(seen, law.cooldown_delay_s, now_s):
             return Answer(0, 0, f"nothing for {law.cooldown_delay_s:g} s")
         fresh = [engine for engine in seen.engines if engine.is_fresh]
-        waiting = demand.queued + sum(engine.waiting or 0 for engine in fresh)
+        # Its router counts what it has handed out itself: an engine's queue is no more than what is in flight.
+        waiting = demand.queued + min(demand.in_flight, sum(engine.waiting or 0 for engine in fresh))
         prompt = demand.past.mean_prompt_tokens(SPAN_S, now_s) or 0.0
         backlog_s = waiting * prompt / law.prefill_rate
         kv = sum(engine.kv_usage_ratio or 0.0 for engine in fresh)

@@ -8,7 +8,8 @@ queue < 5) and spare = threshold - value:
     down by 1 when at least 2 are not saturated, and their load on one fewer leaves both spares
     a wish stands until it has come true
 
-Its choice among variants by cost is not modelled: a model has one here.
+What waits at the gateway counts as queued at the engines, evenly: there they would have it. The choice among variants
+by cost is not modelled: a model has one here.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Wva1:
         pages = self._minute.largest(engine.replica_id for engine in seen.engines)
         if not pages:
             return Answer(standing, standing, "no engine says how full it is", "no data")
-        return self._decided(standing, pages)
+        held = seen.demand.queued / len(pages)
+        return self._decided(standing, [(kv, queue + held) for kv, queue in pages])
 
     def _decided(self, standing: int, pages: Sequence[tuple[float, float]]) -> Answer:
         law = self._law
