@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.dispatch_queue.conservation import conserved
+from benchmarks.dispatch_queue.draining import drained
 from benchmarks.dispatch_queue.emulated import emulated
 from benchmarks.dispatch_queue.fairness import MEAN_PROMPT, beside, shares
 from benchmarks.dispatch_queue.newcomer import joined, scale_up
@@ -28,7 +29,7 @@ from tidegate import __version__
 from tidegate.core.settings import DispatchConfig
 
 OUT = Path("build/bench/dispatch_queue.json")
-PARTS = ("newcomer", "overload", "fairness", "conservation", "emulated", "resume")
+PARTS = ("newcomer", "overload", "fairness", "drain", "conservation", "emulated", "resume")
 
 
 class Report:
@@ -137,6 +138,18 @@ def quiet_beside(report: Report, seeds: range, prompt: int, step_tokens: int) ->
     )
 
 
+def drain(report: Report, seeds: range, _quick: bool) -> None:
+    """Of section E: what a replica that drains leaves to the others."""
+    found = [drained(seed) for seed in seeds]
+    report.row("drain", "requests sent to it", sum(one.sent_there for one in found), 0, at_most=True)
+    times = max(one.computed / max(1, one.alone) for one in found)
+    report.row("drain", "computations of a beginning that it alone had", times, 1.0, at_most=True)
+    ratio = max(one.ttft_p99_ratio for one in found)
+    report.note("drain", "p99 TTFT in the ten seconds after it", f"{ratio:.3g}x")
+    steady = max(one.steady_p99_ratio for one in found)
+    report.note("drain", "the same with a replica less from the start", f"{steady:.3g}x")
+
+
 def conservation(report: Report, seeds: range, quick: bool) -> None:
     """Must be shown 7."""
     requests = 10_000 if quick else 100_000
@@ -184,6 +197,7 @@ def main() -> int:
         "newcomer": newcomer,
         "overload": overloads,
         "fairness": fairness,
+        "drain": drain,
         "conservation": conservation,
         "emulated": emulators,
         "resume": resume,

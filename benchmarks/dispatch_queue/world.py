@@ -35,6 +35,7 @@ MODEL = ModelId("m")
 PROFILE = "llama-3.1-8b-h100x1"
 TICK_S = 0.25
 BLOCK_TOKENS = 16
+CHAIN_TOKENS = 256
 STEP_TOKENS = 2_048
 """As engines are set where the pace of running answers matters; with 8,192 one long prompt stops them all for
 0.13 s."""
@@ -50,15 +51,37 @@ class Ask:
     flow: str = "default"
     priority: int = 0
     timeout_s: float = 600.0
+    begins: int = 0
+    """Which of the beginnings that prompts share is its own; 0: none."""
+    shared: int = 0
+    """Tokens of that."""
+    cached: int = 0
+    """Tokens of its prompt that its engine had."""
     told: bool = False
     """The last refusal named a moment, and this attempt is made at exactly that."""
     tries: int = 0
+    sent_as: RequestId = RequestId("")
     first_s: float = 0.0
     sent_s: float = 0.0
     outcome: Outcome | None = None
     ttft_s: float = inf
     e2e_s: float = inf
     on: set[ReplicaId] = field(default_factory=set)
+
+    def blocks(self) -> tuple[int, ...]:
+        """Names of its blocks: what was computed of a prompt that is taken back, or that begins like another, is found
+        again, as in vLLM."""
+        common, whole = self.shared // BLOCK_TOKENS, self.prompt // BLOCK_TOKENS
+        first, own = -self.begins << 20, self.number << 20
+        return (*range(first, first + common), *range(own, own + whole - common))
+
+    def chain(self) -> tuple[int, ...]:
+        """What the router is told of its beginning; nothing where none is shared."""
+        if not self.begins:
+            return ()
+        first, own = self.begins << 40, self.number << 20
+        common, whole = self.shared // CHAIN_TOKENS, self.prompt // CHAIN_TOKENS
+        return (*range(first, first + common), *range(own, own + whole - common))
 
 
 def nothing(*_: object) -> None:
@@ -182,6 +205,8 @@ class World:
                 now_s + ask.timeout_s,
                 FlowId(ask.flow),
                 ask.priority,
+                prefix=ask.chain(),
+                block_tokens=CHAIN_TOKENS,
                 again=ask.number,
             )
         )
@@ -212,9 +237,7 @@ class World:
             self.tell(UpstreamFailed(request_id, Failure.REFUSED, replica_id=replica_id))
             return
         ask.on.add(replica_id)
-        # Its blocks have names: what was computed of a prompt that is taken back is found again, as in vLLM.
-        blocks = tuple(range(ask.number << 20, (ask.number << 20) + ask.prompt // BLOCK_TOKENS))
-        engine.send(Sequence(request_id, ask.prompt + done, max(1, ask.output - done), blocks))
+        engine.send(Sequence(request_id, ask.prompt + done, max(1, ask.output - done), ask.blocks()))
 
     def _cancel(self, order: CancelUpstream) -> None:
         ask = self.asks.get(order.request_id)
@@ -250,6 +273,8 @@ class World:
     def _ended(self, sequence: Sequence, replica_id: ReplicaId) -> None:
         request_id = RequestId(str(sequence.key))
         tokens = sequence.output_tokens + self.resumed_from.pop(request_id, 0)
+        if request_id in self.asks:
+            self.asks[request_id].cached = sequence.cached_tokens
         self.tell(
             UpstreamEnded(
                 request_id, 200, sequence.prompt_tokens, sequence.cached_tokens, tokens, replica_id=replica_id

@@ -56,7 +56,7 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
 
     Nobody is told to come back before there is room, and who comes back then finds a place kept.
     """
-    if line.route is not None and line.route.sheds and line.queue.waits_above(entry.arrived.priority):  # 0
+    if _sheds(line, entry):  # 0
         because = "the fleet is at its limit, and requests of a higher class wait"
         return Refusal(Outcome.REJECTED_FULL, because, clamp_retry_after(line.clears_s(now_s))), []
     came_back = line.promises.redeem(entry, now_s)
@@ -75,12 +75,18 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
 
 def foresees_refusal(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> bool:
     """Whether ``judge`` would refuse this newcomer now. Only a look: nothing is promised, nobody is displaced."""
+    if _sheds(line, entry):
+        return True
     if line.promises.expects(entry, now_s):
         return False
     kept = line.promises.kept(entry, now_s)
     if _too_late(line, entry, now_s, kept, came_back=False) is not None:
         return True
     return line.queue.fits(entry, kept, overall) is not None and not line.queue.displaced(entry, overall)
+
+
+def _sheds(line: Line, entry: Entry) -> bool:
+    return line.route is not None and line.route.sheds and line.queue.waits_above(entry.arrived.priority)
 
 
 def displaced(line: Line, entry: Entry, now_s: float) -> Refusal:
