@@ -1,6 +1,6 @@
 """Laws of traffic that is shifted between versions, for any weights, sessions, sizes and caches."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.core.dispatch.shift import SLACK_RATIO, Shift
@@ -9,9 +9,9 @@ from tidegate.core.settings import TrafficShift
 
 NAMES = ("old", "new", "third")
 weights = st.lists(st.floats(0.5, 100.0), min_size=2, max_size=3)
-sessions = st.lists(st.text(max_size=12), min_size=1, max_size=25)
+sessions = st.lists(st.text(max_size=12), min_size=1, max_size=12)
 requests = st.lists(
-    st.tuples(st.integers(1, 5_000), st.none() | st.sampled_from(NAMES)), min_size=30, max_size=80
+    st.tuples(st.integers(1, 5_000), st.none() | st.sampled_from(NAMES)), min_size=20, max_size=40
 )
 
 
@@ -27,6 +27,7 @@ def nowhere(_model):
     return 0.0
 
 
+@settings(max_examples=30)
 @given(weights, sessions, requests)
 def test_a_session_stays_whatever_else_is_sent(shares, names, others):
     shift = shift_of(shares)
@@ -60,6 +61,7 @@ def test_when_a_version_cannot_serve_only_its_own_sessions_move(shares, names, d
         assert was == gone or now == was
 
 
+@settings(max_examples=50)
 @given(weights, requests)
 def test_tokens_are_shared_by_weight_whatever_the_caches_hold(shares, stream):
     shift = shift_of(shares)
