@@ -1,7 +1,8 @@
 """Measures each case in a process of its own and writes ``build/bench/sim.json``.
 
 CPU time, one process, the best of the repetitions: what others do on the machine makes a run slower and
-never faster. The garbage collector is off during a run, as in ``tidegate simulate``.
+never faster. The garbage collector is off during a run, as in ``tidegate simulate``. Beside each run the yardstick is
+measured, a plain Python loop: what a figure is worth on another day is the figure over that day's yardstick.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from benchmarks.gateway.machine import facts
 from benchmarks.sim.cases import CASES, Case, Measured
 from benchmarks.sim.traces import ROOT, NoTrace
+from benchmarks.yardstick import LOOP, TURNS, turns_per_cpu_s
 
 OUT = ROOT / "build" / "bench" / "sim.json"
 SKIPPED = 77
@@ -37,9 +39,15 @@ def main() -> int:
     wanted = [case for case in CASES if not asked.case or case.name in asked.case]
     print(f"{'case':<12}{'requests':>10}{'CPU s':>9}{'per CPU s':>12}{'times real':>12}{'MB':>7}  goal")
     rows = [row for case in wanted if (row := _in_a_process(case, asked.repetitions)) is not None]
+    yardstick = _yardstick(rows)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     command = "make bench-sim" + (f' ARGS="{" ".join(sys.argv[1:])}"' if sys.argv[1:] else "")
-    OUT.write_text(json.dumps({"command": command, "seed": 1, **facts(), "cases": rows}, indent=1) + "\n")
+    OUT.write_text(
+        json.dumps(
+            {"command": command, "seed": 1, **facts(), "yardstick": yardstick, "cases": rows}, indent=1
+        )
+        + "\n"
+    )
     print(f"written to {OUT.relative_to(ROOT)}")
     return 0
 
@@ -64,6 +72,16 @@ def _in_a_process(case: Case, repetitions: int | None) -> dict[str, Any] | None:
     return row
 
 
+def _yardstick(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The loop's rate in this run, printed as a row: the best, as the figures are, and the worst."""
+    rates = [row["yardstick_per_cpu_s"] for row in rows] or [turns_per_cpu_s()]
+    worst = min((row["yardstick_worst_per_cpu_s"] for row in rows), default=rates[0])
+    print(
+        f"{'yardstick':<12}{TURNS:>10,}{TURNS / max(rates):>9.2f}{max(rates):>12,.0f}  {LOOP}; worst {worst:,.0f}"
+    )
+    return {"loop": LOOP, "best_per_cpu_s": max(rates), "worst_per_cpu_s": worst}
+
+
 def _goal(case: Case, row: dict[str, Any]) -> str:
     if case.goal_per_s is not None:
         return f"{case.goal_per_s:,.0f}/s: {row['per_cpu_s'] / case.goal_per_s:.2f}"
@@ -80,7 +98,11 @@ def _measure(case: Case, repetitions: int | None) -> int:
     gc.collect()
     gc.freeze()
     gc.disable()
-    runs: list[Measured] = [case.run(trace) for _ in range(repetitions or case.repetitions)]
+    runs: list[Measured] = []
+    rates: list[float] = []
+    for _ in range(repetitions or case.repetitions):
+        rates.append(turns_per_cpu_s())
+        runs.append(case.run(trace))
     best = min(runs, key=lambda run: run.cpu_s)
     row = {
         "case": case.name,
@@ -89,6 +111,9 @@ def _measure(case: Case, repetitions: int | None) -> int:
         "per_cpu_s": best.requests / best.cpu_s,
         "times_real": best.simulated_s / best.cpu_s,
         "all_cpu_s": [run.cpu_s for run in runs],
+        "yardstick_per_cpu_s": max(rates),
+        "yardstick_worst_per_cpu_s": min(rates),
+        "per_million_turns": best.requests / best.cpu_s / max(rates) * 1e6,
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "goal_per_s": case.goal_per_s,
         "goal_s": case.goal_s,
