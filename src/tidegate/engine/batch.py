@@ -161,7 +161,8 @@ class Engine:
             return sequence.output_tokens - (sequence.finished_s > now_s)
         if sequence.finish_step < 0:
             return sequence.generated
-        return self.decoding.steps - sequence.origin - (self.now_s > now_s)
+        out = self.decoding.steps - sequence.origin - (self.now_s > now_s)
+        return min(out, sequence.output_tokens)
 
     def advance(self, now_s: float) -> Progress:
         """Run until ``now_s`` by leaps and tell what has happened by then and was not told before."""

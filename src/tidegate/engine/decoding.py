@@ -59,11 +59,11 @@ class Decoding:
         """It has got a token in the step just made, and decodes from now on."""
         origin = self.steps - sequence.generated - 1
         sequence.origin = origin
-        sequence.finish_step = origin + sequence.output_tokens
+        sequence.finish_step = origin + sequence.padded_output
         self.count += 1
         self.kv_tokens += sequence.computed
         self._left -= sequence.computed
-        self.growth[(origin - sequence.prompt_tokens + 1) % self._block] += 1
+        self.growth[(origin - sequence.padded_prompt + 1) % self._block] += 1
         self.entered += 1
         heappush(self._endings, (sequence.finish_step, self.entered, sequence))
         self._next_end = self._endings[0][0]
@@ -74,13 +74,13 @@ class Decoding:
         self.count -= 1
         self.kv_tokens -= cached
         self._left += cached
-        self.growth[(sequence.origin - sequence.prompt_tokens + 1) % self._block] -= 1
+        self.growth[(sequence.origin - sequence.padded_prompt + 1) % self._block] -= 1
         sequence.finish_step = -1
         return cached
 
     def cached(self, sequence: Sequence) -> int:
         """Tokens of a decoding sequence in the KV cache."""
-        return self.steps - sequence.origin + sequence.prompt_tokens - 1
+        return self.steps - sequence.origin + sequence.padded_prompt - 1
 
     def pass_steps(self, steps: int) -> Iterable[Sequence]:
         """So many steps were made. Returns those that got their last token, in order of entry."""

@@ -3,6 +3,11 @@
 Static batching waits until ``size`` sequences are there. Dynamic batching (NVIDIA Triton's dynamic
 batcher, ``max_queue_delay_microseconds``, 2019) starts with fewer once the first has waited
 ``timeout_s``. Continuous batching needs none of this.
+
+A group is a rectangle: every prompt is padded to the longest and computed in the first step, every sequence is
+decoded until the longest answer is out, and all end together (Yu et al., Orca, OSDI 2022, section 3, on the engines
+before it). It takes no more of the queue than has room in the cache at its full size, so nobody is preempted;
+nothing is left in the prefix cache.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from tidegate.engine.sequence import Sequence
 
 
 class Grouping:
-    """When the next group starts, and how much of it has still to enter the batch."""
+    """When the next group starts, and with how many."""
 
     def __init__(self, size: int, timeout_s: float | None = None) -> None:
         if size < 1:
@@ -21,7 +26,6 @@ class Grouping:
             raise ValueError(message)
         self._size = size
         self._timeout_s = timeout_s
-        self._left = 0
 
     def opens_s(self, waiting: deque[Sequence]) -> float | None:
         """When an idle engine takes the next group; None while only an arrival can tell."""
@@ -31,16 +35,11 @@ class Grouping:
         return min(moments, default=None)
 
     def room(self, waiting: deque[Sequence], running: int, now_s: float) -> int:
-        """How many sequences may enter the batch now."""
-        if running == 0:
-            opens_s = self.opens_s(waiting)
-            is_open = opens_s is not None and opens_s <= now_s
-            self._left = min(self._size, len(waiting)) if is_open else 0
-        return self._left
-
-    def admitted(self) -> None:
-        """One of the group has entered."""
-        self._left -= 1
+        """How many sequences the next group may have; 0 while one runs or the next does not start yet."""
+        if running:
+            return 0
+        opens_s = self.opens_s(waiting)
+        return min(self._size, len(waiting)) if opens_s is not None and opens_s <= now_s else 0
 
 
 def _queued(sequence: Sequence) -> float:

@@ -14,6 +14,8 @@ unless nothing runs any more. (vLLM computes one token in vain for each that has
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Hashable
+from itertools import islice
 
 from tidegate.engine.adapters import AdapterSlots
 from tidegate.engine.decoding import Decoding
@@ -48,6 +50,7 @@ class Scheduler:
         self._block = limits.block_tokens
         self._budget = limits.max_step_tokens
         self._is_blocked = False  # the head of the queue has been tried and must wait for a change
+        self._caches = limits.prefix_caching and grouping is None
         self._is_ahead = limits.async_scheduling
         self._late_step = -1  # steps begun when the late ones ended
         self._late_slots = 0
@@ -75,6 +78,9 @@ class Scheduler:
         step.budget = self._budget - decoding.count
         if step.chunks:
             step.clear()
+        if self.grouping:
+            self._admit_group(self.grouping.room(self.waiting, len(self.running), now_s), now_s, step)
+            return step
         if self.partial:
             self._continue(self.partial, step)
         if step.budget and self.waiting and self.preemptions == before:
@@ -163,7 +169,7 @@ class Scheduler:
         pool, block = self.pool, self._block
         tokens = sequence.prompt_tokens + sequence.generated
         shared = fetched = _NOTHING
-        if sequence.block_hashes and self.limits.prefix_caching:
+        if sequence.block_hashes and self._caches:
             shared, fetched = self._cached_blocks(sequence, tokens)
         held = (len(shared) + len(fetched)) * block
         new = min(step.budget, tokens - held)
@@ -185,6 +191,33 @@ class Scheduler:
         self._compute(sequence, new, blocks, step)
         return True
 
+    def _admit_group(self, room: int, now_s: float, step: Step) -> None:
+        """Take the next group from the queue and compute all its prompts, padded to the longest."""
+        group = self._next_group(room)
+        prompt, output = _longest(group)
+        for sequence in group:
+            self.waiting.popleft()
+            self._enter(sequence, step)
+            sequence.padded_prompt = prompt - sequence.generated
+            sequence.padded_output = output + sequence.generated
+            if sequence.scheduled_s is None:
+                sequence.scheduled_s = now_s
+            self._compute(sequence, prompt, self.blocks_for(0, prompt), step)
+
+    def _next_group(self, room: int) -> list[Sequence]:
+        """The first of the queue, as many as fit into the cache when all are as long as the longest."""
+        group: list[Sequence] = []
+        adapters: set[Hashable] = set()
+        for sequence in islice(self.waiting, min(room, self.limits.max_sequences)):
+            if sequence.adapter is not None:
+                adapters.add(sequence.adapter)
+            group.append(sequence)
+            prompt, output = _longest(group)
+            held = len(group) * self.blocks_for(0, prompt + output - 1)
+            if held > self.pool.total or len(adapters) > self.limits.max_adapters:
+                return group[:-1]
+        return group
+
     def _enter(self, sequence: Sequence, step: Step) -> None:
         sequence.computed = 0
         self.running[sequence] = None
@@ -193,8 +226,6 @@ class Scheduler:
             self.first_request_s = 0.0
         if sequence.adapter is not None and self.adapters.enter(sequence.adapter):
             step.load_s += self.limits.adapter_load_s
-        if self.grouping:
-            self.grouping.admitted()
 
     def _cached_blocks(self, sequence: Sequence, tokens: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Names of the leading blocks that are on the GPU, and of those after them that are on the host.
@@ -224,11 +255,11 @@ class Scheduler:
         step.budget -= new
         self.prompt_tokens += new
         computed = sequence.computed = cached + new
-        if sequence.block_hashes and self.limits.prefix_caching:
+        if sequence.block_hashes and self._caches:
             full = min(computed, sequence.prompt_tokens) // self._block
             names = sequence.block_hashes[cached // self._block : full]
             sequence.held += self.pool.named(names)
-        if computed < sequence.prompt_tokens + sequence.generated:
+        if computed < sequence.padded_prompt + sequence.generated:
             self.partial = sequence
         else:
             self.partial = None
@@ -256,10 +287,17 @@ class Scheduler:
 
     def _free_blocks(self, sequence: Sequence, tokens: int) -> None:
         held = sequence.held
-        if sequence.block_hashes and self.limits.prefix_caching:
+        if sequence.block_hashes and self._caches:
             # Blocks that the answer has filled since; the next turn of a chat finds them.
             names = sequence.block_hashes[len(held) : tokens // self._block]
             held += self.pool.named(names)
         self.pool.give_back(-(-tokens // self._block) - len(held), held)
         if held:
             sequence.held = []
+
+
+def _longest(group: list[Sequence]) -> tuple[int, int]:
+    """Tokens to be computed at once, and to come after that, of the longest of a group."""
+    prompt = max((one.prompt_tokens + one.generated for one in group), default=0)
+    output = max((one.output_tokens - one.generated for one in group), default=0)
+    return prompt, max(1, output)

@@ -83,6 +83,8 @@ class Sequence:
         "key",
         "origin",
         "output_tokens",
+        "padded_output",
+        "padded_prompt",
         "preemptions",
         "prompt_tokens",
         "queued_s",
@@ -122,6 +124,8 @@ class Sequence:
         self.seen_step = 0  # while waiting: steps that must have begun before it is seen
         self.generated = 0  # while waiting or prefilling: tokens that came out before a preemption
         self.computed = 0  # while prefilling: tokens in the KV cache
+        self.padded_prompt = prompt_tokens  # as long as they are computed: in a group, the longest
+        self.padded_output = output_tokens
         self.held: list[int] = []  # hashes of cached blocks that it uses
         self.origin = 0  # while decoding: step number minus tokens out
         self.finish_step = -1  # while decoding: the step that gives its last token
