@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ def read_file(path: Path, dice: Dice, form: Format | None, rate_scale: float = 1
     try:
         with opened(path) as lines:
             return read(lines, dice, form, rate_scale)
-    except (UnreadableTrace, ValueError, OSError, EOFError) as error:
+    except (UnreadableTrace, ValueError, OSError, EOFError, zlib.error) as error:
         raise click.UsageError(f"{path}: {error}") from error
 
 

@@ -38,10 +38,17 @@ class Arrival:
     """How long after its arrival the client waits for the complete answer."""
 
 
+MOST_S = 3.2e9
+"""Seconds since 1970 are within it; a year 9999 among those of today is not."""
+
+
 def check_moment(arrived_s: float) -> None:
     """Raise BadValue unless this is a finite number."""
     if not math.isfinite(arrived_s):
         message = f"arrived_s is {arrived_s}; it must be a finite number"
+        raise BadValue(message)
+    if not -MOST_S <= arrived_s <= MOST_S:
+        message = f"arrived_s is {arrived_s:g}; it must be within {MOST_S:g} s, a hundred years"
         raise BadValue(message)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.workload.figures import TokenCounts, dispersion, gap_cv, token_counts, window_counts
+from tidegate.workload.figures import TokenCounts, Windows, gap_cv, token_counts
 from tidegate.workload.sharing import Sharing, sharing
 from tidegate.workload.traces import Trace
 
@@ -44,18 +44,18 @@ class Description:
 def describe(trace: Trace) -> Description:
     """All statistics of a trace; one pass for each kind."""
     span_s = trace.span_s
-    per_second, per_minute = window_counts(trace.arrived_s, 1), window_counts(trace.arrived_s, 60)
-    full_minutes = per_minute[: int(span_s // 60)]
+    windows = {width_s: Windows(trace.arrived_s, width_s) for width_s in (1, 10, 60)}
+    full_minutes = int(span_s // 60)
     prompt, output = token_counts(trace.prompt_tokens), token_counts(trace.output_tokens)
     return Description(
         rows=len(trace),
         span_s=span_s,
         mean_per_s=_by(len(trace), span_s),
-        peak_1s_per_s=max(per_second, default=None),
-        peak_60s_per_s=_by(max(per_minute) if full_minutes else None, 60),
-        lowest_60s_per_s=_by(min(full_minutes, default=None), 60),
+        peak_1s_per_s=windows[1].most,
+        peak_60s_per_s=_by(windows[60].most if full_minutes else None, 60),
+        lowest_60s_per_s=_by(windows[60].least(full_minutes), 60),
         gap_cv=gap_cv(trace.arrived_s),
-        dispersion={width: found for width in (1, 10, 60) if (found := dispersion(trace.arrived_s, width))},
+        dispersion={width_s: found for width_s, each in windows.items() if (found := each.dispersion())},
         prompt=prompt,
         output=output,
         prompt_tokens_per_s=_by(_total(prompt), span_s),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,24 +49,37 @@ def token_counts(column: array[int]) -> TokenCounts | None:
     )
 
 
-def window_counts(arrived_s: array[float], width_s: float) -> array[int]:
-    """Arrivals in each window since the first."""
-    if not arrived_s:
-        return array("q")
-    first_s = arrived_s[0]
-    counts = array("q", [0]) * (int((arrived_s[-1] - first_s) // width_s) + 1)
-    for moment_s in arrived_s:
-        counts[int((moment_s - first_s) // width_s)] += 1
-    return counts
+class Windows:
+    """Arrivals in windows of one width, from the first arrival on. Only windows with arrivals take room: a trace
+    of two rows may span years."""
 
+    def __init__(self, arrived_s: array[float], width_s: float) -> None:
+        first_s = arrived_s[0] if arrived_s else 0.0
+        self._counts = Counter(int((moment_s - first_s) // width_s) for moment_s in arrived_s)
+        self._rows = len(arrived_s)
+        self.total = int((arrived_s[-1] - first_s) // width_s) + 1 if arrived_s else 0
+        """How many windows there are, the last one as it is."""
 
-def dispersion(arrived_s: array[float], width_s: float) -> float | None:
-    """Variance by mean of the counts; None without two windows."""
-    counts = window_counts(arrived_s, width_s)
-    if len(counts) < 2:
-        return None
-    mean = sum(counts) / len(counts)
-    return sum((count - mean) ** 2 for count in counts) / len(counts) / mean
+    def __repr__(self) -> str:
+        return f"<Windows {len(self._counts)} of {self.total} with arrivals>"
+
+    @property
+    def most(self) -> int | None:
+        """Arrivals in the fullest window; None without a window."""
+        return max(self._counts.values(), default=None)
+
+    def least(self, windows: int) -> int | None:
+        """Arrivals in the emptiest of the first so many windows; None when that is none."""
+        found = [count for window, count in self._counts.items() if window < windows]
+        return 0 if len(found) < windows else min(found, default=None)
+
+    def dispersion(self) -> float | None:
+        """Variance by mean of the counts; None without two windows."""
+        if self.total < 2:
+            return None
+        mean = self._rows / self.total
+        empty = (self.total - len(self._counts)) * mean * mean
+        return (sum((count - mean) ** 2 for count in self._counts.values()) + empty) / self.total / mean
 
 
 def gap_cv(arrived_s: array[float]) -> float | None:

@@ -42,7 +42,7 @@ def test_the_next_group_waits_until_the_whole_of_the_one_before_has_ended():
 
 def test_a_group_takes_no_more_than_fits_at_its_full_size():
     wide, tall = Sequence("wide", 60, 1), Sequence("tall", 1, 60)  # 120 tokens each as a group of two
-    engine = grouped((0.0, wide), (0.0, tall), size=2, kv_blocks=8, block_tokens=16)
+    engine = grouped((0.0, wide), (0.0, tall), size=2, timeout_s=0.0, kv_blocks=8, block_tokens=16)
     engine.advance(10.0)
 
     assert engine.preemptions == 0

@@ -26,6 +26,16 @@ def test_a_steady_minute_and_a_half():
     assert (found.prompt.mean, found.prompt.p99, found.prompt_to_output) == (100.0, 100.0, 10.0)
 
 
+def test_a_silent_minute_is_the_lowest_and_silence_costs_no_room():
+    found = describe(trace_of((0.0, 1, 1), (59.0, 1, 1), (121.0, 1, 1), (3e9, 1, 1)))
+
+    assert (found.peak_60s_per_s, found.lowest_60s_per_s) == (2 / 60, 0.0)
+    windows = 3e9 // 60 + 1
+    mean = 4 / windows
+    squares = (2 - mean) ** 2 + 2 * (1 - mean) ** 2 + (windows - 3) * mean**2
+    assert found.dispersion[60] == pytest.approx(squares / windows / mean)
+
+
 def test_nothing_is_told_of_a_trace_that_says_nothing():
     found = describe(trace_of())
     assert (found.rows, found.mean_per_s, found.gap_cv, found.prompt, found.dispersion) == (

@@ -9,7 +9,7 @@ from dice import SeededDice
 from tidegate.workload.builder import TraceBuilder
 from tidegate.workload.closed_loop import Clients, ClosedLoop
 from tidegate.workload.curves import RateCurve, clipped, daily, flash_crowd, ramp, steady, steps
-from tidegate.workload.figures import dispersion, gap_cv
+from tidegate.workload.figures import Windows, gap_cv
 from tidegate.workload.gaps import GammaGaps, WeibullGaps
 from tidegate.workload.generate import arrival_times, generated, merged
 from tidegate.workload.lengths import Fixed, Independent, LogNormal, Recorded, Total, Uniform, filled
@@ -82,7 +82,7 @@ def test_arrivals_are_as_bursty_as_asked(gaps, cv):
     assert len(moments) / 4_000.0 == pytest.approx(10.0, rel=0.06)
     assert gap_cv(moments) == pytest.approx(cv, rel=0.12)
     # Over long windows the dispersion of a renewal process tends to cv^2.
-    assert dispersion(moments, 20.0) == pytest.approx(cv * cv, rel=0.35)
+    assert Windows(moments, 20.0).dispersion() == pytest.approx(cv * cv, rel=0.35)
 
 
 def test_the_same_dice_draw_the_same_trace():

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.core.types import Dice
-from tidegate.workload.arrival import BadValue
+from tidegate.workload.arrival import BadValue, check_moment
 from tidegate.workload.builder import TraceBuilder
 from tidegate.workload.formats.reading import (
     Broken,
@@ -87,14 +87,10 @@ def read_calls(source: Source) -> tuple[list[Call], Broken]:
 
     def take(row: str) -> None:
         cell = header.split(row)
-        calls.append(
-            Call(
-                cell[app],
-                cell[function],
-                real(cell[ended], "end_timestamp"),
-                moment(cell[duration], "duration"),
-            )
-        )
+        ended_s, duration_s = real(cell[ended], "end_timestamp"), moment(cell[duration], "duration")
+        check_moment(ended_s)
+        check_moment(ended_s - duration_s)
+        calls.append(Call(cell[app], cell[function], ended_s, duration_s))
 
     broken = each_row(lines, take)
     return calls, broken

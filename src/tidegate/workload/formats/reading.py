@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -98,12 +99,16 @@ class Header:
     def __init__(self, row: str) -> None:
         self.names = [cell.strip() for cell in cells(row)]
         self._place = {name.lower(): place for place, name in enumerate(self.names)}
+        self._twice = {name for name, count in Counter(map(str.lower, self.names)).items() if count > 1}
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._place
 
     def place(self, name: str) -> int:
-        """Where the column is; UnreadableTrace when there is none of that name."""
+        """Where the column is; UnreadableTrace when there is none of that name, or more than one."""
+        if name.lower() in self._twice:
+            message = f"there is more than one column {name!r}; the columns are {', '.join(self.names)}"
+            raise UnreadableTrace(message)
         try:
             return self._place[name.lower()]
         except KeyError:

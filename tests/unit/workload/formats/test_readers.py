@@ -342,3 +342,24 @@ def test_a_recorded_trace_is_scaled_while_it_is_read():
 
     assert len(read(lines, SeededDice(0), rate_scale=0.1).trace) == 100
     assert len(read(lines, SeededDice(0), rate_scale=2.5).trace) == 2_500
+
+
+def test_a_moment_that_nobody_lives_to_see_is_a_broken_row():
+    azure = [
+        "TIMESTAMP,ContextTokens,GeneratedTokens",
+        "2023-11-16 18:15:46.5,10,2",
+        "9999-12-31 23:59:59,10,2",
+    ]
+    found = read(azure, SeededDice(0))
+    assert (len(found.trace), list(found.broken.lines)) == (1, [3])
+    assert "it must be within 3.2e+09 s, a hundred years" in str(found.broken)
+
+    calls = ["app,func,end_timestamp,duration", "a,f,1e308,1", "a,f,5,1e300", "a,f,5,1"]
+    found = read(calls, SeededDice(0))
+    assert (len(found.trace), list(found.broken.lines)) == (1, [2, 3])
+
+
+def test_two_columns_of_one_name_are_no_column():
+    rows = ["arrived_s,Arrived_S,prompt_tokens,output_tokens", "0,1,2,3"]
+    with pytest.raises(UnreadableTrace, match="there is more than one column 'arrived_s'"):
+        read(rows, SeededDice(0), Format.CSV)
