@@ -37,6 +37,8 @@ GPUS = 1_024
 """Devices that the built-in policy names: more than anybody simulates, so that only limits limit."""
 
 STATIC = "static"
+STATIC_MOST = 10_000
+"""As with ``max_replicas``."""
 LAWS = (*(policy.value for policy in ScalingPolicy), STATIC)
 """What ``--policy`` takes besides files, each with constants of its own if wanted (``ray:target=8,up_delay=5s``);
 ``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
@@ -98,7 +100,9 @@ def scenarios(
 
 def _is_law(name: str) -> bool:
     law, _, rest = name.partition(":")
-    return rest.isdecimal() or not rest if law == STATIC else law in LAWS
+    if law != STATIC:
+        return law in LAWS
+    return not rest or (rest.isdecimal() and len(rest) < 6 and int(rest) <= STATIC_MOST)
 
 
 def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) -> Scenario:

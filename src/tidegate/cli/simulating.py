@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,8 @@ def simulate_command(
     from tidegate.cli.trace_files import load_trace, wanted_trace
     from tidegate.sim.kernel import SeededDice
 
+    for name in ("journal", "html", "png"):
+        _check_place(name, options[name])
     seed = options["seed"]
     reading = load_trace(wanted_trace(trace_path, options), SeededDice(seed))
     trace = reading.trace
@@ -85,6 +88,13 @@ def simulate_command(
         click.echo(msgspec.json.encode(one_object(done, trace_path.name)).decode())
     else:
         print_table([each.shown for each in done], title, Console())
+
+
+def _check_place(option: str, path: Path | None) -> None:
+    """Before the run and not after it: a file can be written there."""
+    folder = None if path is None else path.absolute().parent
+    if folder is not None and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise click.UsageError(f"--{option} {path}: there is no folder {folder} that can be written to")
 
 
 def _wishes(options: dict[str, Any]) -> Wishes:
@@ -138,8 +148,12 @@ def _slo(text: str) -> Any:
         key, _, value = pair.strip().partition("=")
         if key not in ("ttft", "tpot"):
             raise click.UsageError(f"--slo {text}: {key!r} is no part of it; write ttft=3s,tpot=100ms")
+        if f"{key}_s" in parts:
+            raise click.UsageError(f"--slo {text}: {key} is there twice")
         try:
             parts[f"{key}_s"] = parse_duration(value)
         except ValueError:
             raise click.UsageError(f"--slo {text}: {value!r} is not a duration such as 100ms") from None
+        if not parts[f"{key}_s"]:
+            raise click.UsageError(f"--slo {text}: {key} is {value}; it must be above 0")
     return Slo(**parts)
