@@ -14,7 +14,7 @@ WORLDS = 100
 
 def run(asked: Asked) -> dict[str, Any]:
     """The table and its figures."""
-    steps = STEPS if asked.full else SMALL
+    steps = STEPS if asked.size == "full" else SMALL
     tasks = [(seed, steps // WORLDS) for seed in range(WORLDS)]
     answers = asked.in_order(played, tasks, "caps")
     broken = [

@@ -26,6 +26,11 @@ SCENARIOS: dict[str, str] = {
     "noise": "reversals under a load that swings, and two-to-one cycles",
     "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
     "caps": "a million random turns: no cap is ever exceeded",
+    "blind": "lost, stale and senseless data: the promise, and nothing lowered in the dark",
+    "wakes": "requests that race with the end of the last replica: none is lost",
+    "drains": "scale-downs under long streams: no error that a client sees",
+    "large": "decisions for 200 models, and 1,000 replicas at one tick a second",
+    "tail": "a hundred models by Zipf's law: sleepers instead of one warm replica each",
 }
 """Modules of this package, in the order in which they run."""
 

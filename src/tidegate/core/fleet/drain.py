@@ -20,6 +20,8 @@ STOP_AGAIN_S = 30.0
 def victims(live: Sequence[Replica], surplus: int, demand: DemandBook) -> list[Replica]:
     """The replicas with least to lose: those still coming up, newest first, then those that serve, by
     tokens in flight, newest first among equals."""
+    if surplus <= 0:  # nearly always, and there may be a thousand
+        return []
 
     def loss(replica: Replica) -> tuple[bool, int, int]:
         load = demand.load(replica.replica_id)
