@@ -63,8 +63,8 @@ _COMPILED = CompileCache(
 """vLLM keeps graphs below its root; kernels that are compiled beside them go where their compilers say."""
 
 # Level 1 keeps the weights in host memory and needs no more than a wake-up. Level 2 drops them: they are read again
-# between waking their memory and that of the KV cache, or both would be needed at once. Blocks that were cached before
-# are gone, which the prefix cache must be told (vLLM docs, features/sleep_mode; blog 2025-10-26).
+# between waking their memory and that of the KV cache, or both would be needed at once (vLLM docs, features/sleep_mode).
+# The prefix cache is told by vLLM itself as it falls asleep.
 _SLEEP_API = SleepApi(
     sleep={level: (Call("POST", f"/sleep?level={level}"),) for level in (1, 2)},
     wake={
@@ -73,7 +73,6 @@ _SLEEP_API = SleepApi(
             Call("POST", "/wake_up?tags=weights"),
             Call("POST", "/collective_rpc", b'{"method": "reload_weights"}'),
             Call("POST", "/wake_up?tags=kv_cache"),
-            Call("POST", "/reset_prefix_cache"),
         ),
     },
     check=Call("GET", "/is_sleeping"),

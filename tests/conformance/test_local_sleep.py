@@ -1,0 +1,116 @@
+"""Sleep as the local backend carries it out, on the emulated engine: vLLM's own requests over a real socket."""
+
+import pytest
+
+from conformance.worlds import Observer, launch, stop
+from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.registry import ADAPTERS
+from tidegate.backends.local.devices import Gpu
+from tidegate.backends.local.fleet import LocalFleet
+from tidegate.backends.local.model import LocalModel
+from tidegate.core.effects import Sleep, Wake
+from tidegate.core.events import ReplicaAdopted
+from tidegate.core.lifecycle import Seen
+
+TIMES = ("--time-scale", "50", "--cold-start", "weights=10s,wake=5s,sleep=5s")
+
+
+def fleet_in(folder, *args, gpus=1):
+    """One GPU for two models of one GPU each, unless said otherwise."""
+    specs = [
+        EngineSpec(name, weights="", slots=4, extra_args=(*TIMES, *args), sleeps=True) for name in ("m", "n")
+    ]
+    models = [
+        LocalModel(spec.model_name, ADAPTERS["emulated"], spec, gpus_per_replica=1, stop_grace_s=2.0)
+        for spec in specs
+    ]
+    return LocalFleet(models, state_dir=folder, gpus=[Gpu(n) for n in range(gpus)], scrape_every_s=0.2)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+async def test_it_sleeps_gives_its_gpu_away_and_wakes_with_a_token(tmp_path, level):
+    fleet, observer = fleet_in(tmp_path), Observer()
+    await fleet.open(observer)
+    try:
+        launch(fleet, "m-1")
+        await observer.until("m-1", Seen.READY)
+        fleet.sleep(Sleep("m-1", level, "a test asks"))
+        await observer.until("m-1", Seen.SLEPT)
+
+        launch(fleet, "n-1", "n")  # on the very GPU
+        await observer.until("n-1", Seen.READY)
+        stop(fleet, "n-1")
+        await observer.until("n-1", Seen.EXITED)
+
+        fleet.wake(Wake("m-1", "a test asks"))
+        woken = await observer.until("m-1", Seen.WOKEN)
+        assert woken.address is not None
+        assert Seen.UNRESPONSIVE not in observer.history("m-1")
+    finally:
+        await fleet.close()
+
+
+async def test_it_cannot_wake_while_somebody_else_has_its_gpu_and_says_so(tmp_path):
+    fleet, observer = fleet_in(tmp_path), Observer()
+    await fleet.open(observer)
+    try:
+        launch(fleet, "m-1")
+        await observer.until("m-1", Seen.READY)
+        fleet.sleep(Sleep("m-1", 1, "a test asks"))
+        await observer.until("m-1", Seen.SLEPT)
+        launch(fleet, "n-1", "n")
+        await observer.until("n-1", Seen.READY)
+        fleet.wake(Wake("m-1", "a test asks"))
+        gave_up = await observer.until("m-1", Seen.GAVE_UP)
+        assert "in use" in gave_up.detail
+    finally:
+        await fleet.close()
+
+
+async def test_an_engine_without_sleep_mode_is_a_fact_with_its_reason(tmp_path):
+    fleet, observer = fleet_in(tmp_path, "--no-sleep-mode"), Observer()
+    await fleet.open(observer)
+    try:
+        launch(fleet, "m-1")
+        await observer.until("m-1", Seen.READY)
+        fleet.sleep(Sleep("m-1", 1, "a test asks"))
+        unwilling = await observer.until("m-1", Seen.UNRESPONSIVE)
+        assert "/sleep" in unwilling.detail
+    finally:
+        await fleet.close()
+
+
+async def test_a_sleeper_of_a_former_run_is_adopted_asleep_and_can_be_woken(tmp_path):
+    first, observer = fleet_in(tmp_path), Observer()
+    await first.open(observer)
+    launch(first, "m-1")
+    await observer.until("m-1", Seen.READY)
+    first.sleep(Sleep("m-1", 1, "a test asks"))
+    await observer.until("m-1", Seen.SLEPT)
+    await first.close(leave_running=True)
+
+    second, later = fleet_in(tmp_path), Observer()
+    await second.open(later)
+    try:
+        (adopted,) = [event for event in later.events if isinstance(event, ReplicaAdopted)]
+        assert adopted.is_asleep
+        second.wake(Wake("m-1", "a test asks"))
+        await later.until("m-1", Seen.WOKEN)
+    finally:
+        await second.close()
+
+
+async def test_a_sleeper_can_be_stopped(tmp_path):
+    fleet, observer = fleet_in(tmp_path), Observer()
+    await fleet.open(observer)
+    try:
+        launch(fleet, "m-1")
+        await observer.until("m-1", Seen.READY)
+        fleet.sleep(Sleep("m-1", 1, "a test asks"))
+        await observer.until("m-1", Seen.SLEPT)
+        stop(fleet, "m-1")
+        await observer.until("m-1", Seen.EXITED)
+        launch(fleet, "n-1", "n")
+        await observer.until("n-1", Seen.READY)
+    finally:
+        await fleet.close()
