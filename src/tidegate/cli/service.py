@@ -46,6 +46,7 @@ from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
 from tidegate.runtime.journal import FileJournal, NoJournal
+from tidegate.runtime.spending import SpendingFile
 
 log = logging.getLogger("tidegate")
 request_log = logging.getLogger("tidegate.requests")
@@ -71,6 +72,7 @@ class Service:
         self._clock = WallClock()
         self._journal = _journal(settings)
         self._fleets = Fleets(settings)
+        self._spending = SpendingFile(settings.state_dir)
         self._control = ControlOwner(
             FleetController(),
             self._clock,
@@ -143,6 +145,9 @@ class Service:
         await self._fleets.open(self._control.seen)
         click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
+        spent = self._spending.read()
+        if spent is not None:
+            self._control.handle(spent)
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
         # What exists now lives as long as the process. Frozen, it is not walked by full collections any
@@ -178,6 +183,8 @@ class Service:
                     await asyncio.sleep(STOP_POLL_S)
 
     async def _close(self) -> None:
+        if self.ready.is_set():  # else the fleet, and its books, are somebody else's
+            self._spending.write(self._control.view())
         self._control.cease()
         self._dispatch.cease()
         await self._caches.close()
@@ -242,6 +249,7 @@ class Service:
 
     def _tick_control(self) -> None:
         self._control.handle(Tick())
+        self._spending.keep(self._control.view, self._clock.now_s())
 
     def _look_at_policy(self) -> None:
         if _stamp(self._policy) != self._policy_stamp:

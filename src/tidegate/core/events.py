@@ -221,6 +221,16 @@ class ReplicaAdopted:
 
 
 @value
+class SpendingRestored:
+    """What a former controller of this fleet spent in the last day and started in the last hour."""
+
+    minutes: tuple[tuple[float, float], ...]
+    """How long ago in s each minute began, and the money spent in it."""
+    starts: tuple[float, ...]
+    """How long ago in s each start was."""
+
+
+@value
 class EngineReported:
     """One scrape of an engine's own metrics. None: the page did not say."""
 

@@ -10,7 +10,8 @@ first, instead of all at once when nothing is left. The day is the last 24 hours
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -58,15 +59,16 @@ class Spending:
         """What runs now costs this."""
         return self._rate
 
-    def restore(self, buckets: tuple[tuple[float, float], ...]) -> None:
-        """What a former controller spent, with its moments on this one's clock. What is known already stays."""
-        if not self._buckets:
-            self._buckets.extend(buckets)
-            self._sum = sum(money for _, money in buckets)
+    def restore(self, minutes: Iterable[tuple[float, float]], now_s: float) -> None:
+        """What a former controller spent: how long ago each minute began, and its money. It is added to what is
+        known already; figures that cannot be are left out."""
+        known = [(now_s - age_s, money) for age_s, money in minutes if 0 <= age_s < inf and 0 <= money < inf]
+        self._buckets = deque(sorted([*known, *self._buckets]))
+        self._sum = sum(money for _, money in self._buckets)
 
-    def buckets(self) -> tuple[tuple[float, float], ...]:
-        """The minutes of the last day in which something was spent."""
-        return tuple(self._buckets)
+    def minutes(self, now_s: float) -> tuple[tuple[float, float], ...]:
+        """How long ago each minute of the last day began in which something was spent, and how much."""
+        return tuple((now_s - at_s, money) for at_s, money in self._buckets)
 
     def advance(self, rates: Mapping[ModelId, float], now_s: float) -> None:
         """Until now everything cost what it did; from now on it costs this."""

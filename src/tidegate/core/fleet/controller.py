@@ -32,6 +32,7 @@ from tidegate.core.events import (
     ReplicaAdopted,
     ReplicaSeen,
     SignalsReported,
+    SpendingRestored,
     Tick,
     WeightsSeen,
 )
@@ -60,6 +61,7 @@ FleetEvent = (
     | EngineReported
     | WeightsSeen
     | SignalsReported
+    | SpendingRestored
     | Tick
 )
 FleetEffect = Launch | Promote | Demote | Sleep | Wake | Stop | Prefetch | PublishRoutes | Decision | WakeAt
@@ -128,7 +130,11 @@ class FleetController:
             route_version=self._routes.version,
             starts_last_hour=self._budget.used(now_s),
             spending=SpendingView(
-                self._spending.rate_per_h, self._spending.last_day(now_s), tuple(self._spending.ledger)
+                self._spending.rate_per_h,
+                self._spending.last_day(now_s),
+                tuple(self._spending.ledger),
+                self._spending.minutes(now_s),
+                self._budget.ages_s(now_s),
             ),
             models=tuple(
                 model_view(
@@ -161,6 +167,9 @@ class FleetController:
                     self._keeper.begin_drains_anew()
                 self._demand.hear(event.report, now_s)
                 self._keeper.hear(event.report, now_s)
+            case SpendingRestored():
+                self._spending.restore(event.minutes, now_s)
+                self._budget.restore(event.starts, now_s)
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
             case WeightsSeen():

@@ -9,6 +9,7 @@ good, and never at full speed.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.core.settings import Restarts
@@ -120,6 +121,15 @@ class StartBudget:
         while self._started_s and self._started_s[0] + HOUR_S <= now_s:
             self._started_s.popleft()
         self._started_s.append(now_s)
+
+    def restore(self, ages_s: Iterable[float], now_s: float) -> None:
+        """Starts of a former controller, by how long ago they were."""
+        known = [now_s - age_s for age_s in ages_s if 0 <= age_s < HOUR_S]
+        self._started_s = deque(sorted([*known, *self._started_s]))
+
+    def ages_s(self, now_s: float) -> tuple[float, ...]:
+        """How long ago each start of the last hour was."""
+        return tuple(now_s - started_s for started_s in self._started_s if started_s + HOUR_S > now_s)
 
     def used(self, now_s: float) -> int:
         """Starts within the last hour."""

@@ -72,6 +72,10 @@ class SpendingView:
     last_day: float
     ledger: tuple[Spent, ...]
     """The most recent decisions that are not in force any more, oldest first."""
+    minutes: tuple[tuple[float, float], ...] = ()
+    """How long ago each minute of the last day began in which something was spent, and how much."""
+    starts: tuple[float, ...] = ()
+    """How long ago each start of the last hour was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """Money over time: a day's budget that runs short, what is told of it, and who is refused meanwhile."""
 
+import math
+
+from tidegate.core.events import SpendingRestored
 from tidegate.core.types import ModelId
 
 M, N = ModelId("m"), ModelId("n")
@@ -73,3 +76,14 @@ def test_capacity_that_does_not_exist_is_given_up_and_the_way_down_stays_open(wo
     assert len(world.ordered("launch")) - launched <= 10, "it is tried again, ever more rarely, one at a time"
     world.run(301, 330, in_flight=3)
     assert list(world.states().values()).count("serving") == 1, "and what is not needed goes, whatever hangs"
+
+
+def test_a_restart_forgets_neither_money_nor_starts(world, settings):
+    world.on(SpendingRestored(((7200.0, 60.0), (600.0, 30.0), (math.nan, 5.0)), (100.0, 200.0, 5000.0)), 0)
+    spec = settings(price=4.0, window_s=1, scale_down_delay_s=0)
+    world.configure(0, {M: spec}, max_cost_per_day=100.0, max_starts_per_hour=3)
+    world.report(1, in_flight=64)
+    assert world.ordered("launch") == ["m-1"], "10 are left of the day, and one of the hour's starts"
+    spending = world.brain.state(1.0).spending
+    assert spending.last_day == 90.0
+    assert len(spending.starts) == 3

@@ -1,0 +1,72 @@
+"""What was spent and started, kept in a file: caps on a day and on an hour hold across a restart of Tidegate.
+
+Moments are written in seconds of the calendar, since the brains' own clock begins anew with each process. A file that is
+not there or cannot be read means that nothing is known of before, and the log says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from tidegate.core.events import SpendingRestored
+from tidegate.core.fleet import FleetView
+
+log = logging.getLogger("tidegate.fleet")
+
+EVERY_S = 60.0
+
+
+class _Kept(msgspec.Struct):
+    """As it is in the file."""
+
+    at: float
+    minutes: list[tuple[float, float]]
+    """Age in s as of ``at``, and money."""
+    starts: list[float]
+    """Ages in s."""
+
+
+class SpendingFile:
+    """Writes the books once a minute and reads them at the start."""
+
+    def __init__(self, folder: Path, calendar_s: Callable[[], float] = time.time) -> None:
+        self._path = folder / "spending.json"
+        self._calendar_s = calendar_s
+        self._written_s: float | None = None
+
+    def read(self) -> SpendingRestored | None:
+        """What a former run left, with the time since then; None when there is nothing."""
+        try:
+            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("%s cannot be read (%s): what was spent before is not known", self._path, error)
+            return None
+        # A clock that was set back makes nothing younger than it was.
+        passed_s = max(0.0, self._calendar_s() - kept.at)
+        minutes = tuple((age_s + passed_s, money) for age_s, money in kept.minutes)
+        return SpendingRestored(minutes, tuple(age_s + passed_s for age_s in kept.starts))
+
+    def keep(self, look: Callable[[], FleetView], now_s: float) -> None:
+        """Write the books when it is time."""
+        if self._written_s is None or now_s >= self._written_s + EVERY_S:
+            self._written_s = now_s
+            self.write(look())
+
+    def write(self, view: FleetView) -> None:
+        """Write the books as they are."""
+        spending = view.spending
+        kept = _Kept(self._calendar_s(), list(spending.minutes), list(spending.starts))
+        fresh = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh.write_bytes(msgspec.json.encode(kept))
+            fresh.replace(self._path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error)
