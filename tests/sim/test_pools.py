@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sim.worlds import GPU, M, run, steady, trace_of, world
+from sim.worlds import GPU, M, Notes, run, steady, trace_of, world
+from tidegate.core.effects import Promote
 from tidegate.core.settings import FleetLimits, Pool
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
@@ -99,3 +100,26 @@ def test_two_models_take_turns_on_one_gpu():
     assert figures.cold_starts == 2, "each is started once and sleeps in between"
     later = array("d", done.tally.ttft_s)[40:]
     assert max(later) < 8
+
+
+def test_a_replica_that_is_lent_ends_what_it_had_for_its_own_model():
+    """Long answers of one model are under way when its replica is demoted and given to the other one."""
+    one = pooled(Pool(max_warm=2, group="same"), cold_s=20.0, concurrency_target=4, slots=4)
+    names = [ModelId("a"), ModelId("b")]
+    scenario = replace(one, models=dict.fromkeys(names, one.models[M]))
+    rows, models = [], []
+    for turn in range(6):
+        start_s = 150.0 * turn
+        rows += [(start_s + 0.1 * n, 100, 60 * (n + 1) ** 2) for n in range(12)]
+        models += [names[turn % 2]] * 12
+        rows += [(start_s + 70 + 0.1 * n, 100, 500) for n in range(12)]
+        models += [names[1 - turn % 2]] * 12
+    trace = trace_of(rows)
+    trace.models = models
+    notes = Notes()
+    done = simulate(trace, scenario, 1, notes)
+    figures = summarize(done)
+    assert figures.completed == len(rows)
+    assert figures.retries == 0
+    lent = [e for _, _, _, effects in notes.turns for e in effects if isinstance(e, Promote)]
+    assert any(not e.replica_id.startswith(e.model) for e in lent), "replicas have changed hands"

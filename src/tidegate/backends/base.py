@@ -40,7 +40,8 @@ class Fleet(Protocol):
         says that it sleeps, or UNRESPONSIVE with the reason."""
 
     def wake(self, order: Wake) -> None:
-        """Have a sleeping engine come back. WOKEN follows after its first token, or UNRESPONSIVE with the reason."""
+        """Have a sleeping engine come back. WOKEN follows after its first token, or UNRESPONSIVE with the reason, or
+        SLEPT when it sleeps on because somebody else has its GPUs."""
 
     def stop(self, order: Stop) -> None:
         """End a replica's whole process group. EXITED follows once it is empty. Idempotent."""

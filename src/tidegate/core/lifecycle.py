@@ -107,6 +107,7 @@ TRANSITIONS: dict[State, dict[Seen, State]] = {stage: _on_the_way_up(stage) for 
     },
     State.WAKING: {
         Seen.WOKEN: State.WARM,
+        Seen.SLEPT: State.SLEEPING,
         Seen.UNWANTED: State.DRAINING,
         Seen.EXITED: State.FAILED,
         Seen.GAVE_UP: State.FAILED,

@@ -115,9 +115,13 @@ class SimFleet:
 
     def wake(self, order: Wake) -> None:
         """Wake an engine up, where it sleeps: its GPUs must be free there."""
-        sleeper = self._sleepers.pop(order.replica_id, None)
+        sleeper = self._sleepers.get(order.replica_id)
         if sleeper is None:
             return
+        if sleeper.node.free_gpus < self._setups[sleeper.model].fleet.gpus:
+            self._tell(ReplicaSeen(order.replica_id, Seen.SLEPT, detail="it sleeps on: its GPUs are in use"))
+            return
+        del self._sleepers[order.replica_id]
         self.wakes += 1
         start = self._starts[order.replica_id] = Start(sleeper.model, self._kernel.now_s, wakes=True)
         self._move(order.replica_id, sleeper.model, Phase.WAITING)

@@ -96,7 +96,7 @@ class Replica:
         self._orders.put_nowait(level)
 
     def wake(self) -> None:
-        """Have its engine woken; WOKEN, GAVE_UP or UNRESPONSIVE is reported."""
+        """Have its engine woken; WOKEN, SLEPT or UNRESPONSIVE is reported."""
         self._orders.put_nowait(0)
 
     def stop(self) -> None:
@@ -306,8 +306,9 @@ class Replica:
             return
         if not self._site.devices.claim(self._started.claim):
             # It can wake on its own devices only: whoever has them now has to go first, or another one is started.
-            detail = "it cannot wake up: its devices are in use"
-            self._site.report(ReplicaSeen(self.replica_id, Seen.GAVE_UP, detail=detail))
+            detail = "it sleeps on: its devices are in use"
+            log.info("replica %s: %s", self.replica_id, detail)
+            self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT, detail=detail))
             return
         self._asleep_at = None
         adapter, client = self.model.adapter, self._site.client

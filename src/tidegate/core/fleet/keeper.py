@@ -16,7 +16,7 @@ from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook, known
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.pooling import SLEEP_WITHIN_S, Pools
+from tidegate.core.fleet.pooling import SLEEP_WITHIN_S, WAKE_AGAIN_S, Pools
 from tidegate.core.fleet.replacing import FailureBook
 from tidegate.core.fleet.replicas import Replica, Replicas
 from tidegate.core.fleet.view import Failure
@@ -95,6 +95,8 @@ class Keeper:
         replica, before = changed
         if event.seen is Seen.READY:
             self._note_ready(replica, now_s)
+        elif event.seen is Seen.SLEPT and before is State.WAKING:
+            replica.wake_again_s = now_s + WAKE_AGAIN_S
         elif event.seen is Seen.WOKEN:
             self._note_woken(replica, before_s, now_s)
         if replica.state is State.FAILED:

@@ -34,6 +34,9 @@ PUBLISHED_WAKE_S = 6.0
 SLEEP_WITHIN_S = 60.0
 """An engine that has not gone to sleep by then is ended: nobody knows what it holds."""
 
+WAKE_AGAIN_S = 30.0
+"""A sleeper wakes on its own GPUs only. While somebody else has them another replica is started instead."""
+
 PoolOrder = Promote | Demote | Sleep | Wake
 
 NOTHING = Held()
@@ -166,7 +169,11 @@ class Pools:
         for replica in sorted(crew.asleep, key=lambda r: (r.spec.price_per_h, r.since_s, r.number)):
             if len(orders) >= missing:
                 break
-            if plan.is_outdated(replica) or replica.state is not State.SLEEPING:
+            if (
+                plan.is_outdated(replica)
+                or replica.state is not State.SLEEPING
+                or now_s < replica.wake_again_s
+            ):
                 continue
             if launching.exchange(replica.size, size_in(replica.spec, State.WAKING)) is None:
                 replica.move(Seen.WAKING, now_s)

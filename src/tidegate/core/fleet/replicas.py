@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.fleet.scaling.limits import Size
@@ -77,6 +78,8 @@ class Replica:
     """The model it was launched for; it may serve another one of the same group."""
     has_served: bool = False
     """Some gateway may have sent it requests: it is not ended, and not put to sleep, before they say it is empty."""
+    wake_again_s: float = -inf
+    """It could not wake where it sleeps; not tried again before this."""
     sleep_ordered_s: float | None = None
     """When it was last told to sleep, until it does."""
 

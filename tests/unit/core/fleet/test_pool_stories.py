@@ -209,6 +209,21 @@ def test_level_and_reason_are_in_the_order(world, settings):
     assert "the pool" in order.because
 
 
+def test_a_sleeper_whose_gpus_are_taken_sleeps_on_and_another_is_started(world, settings):
+    served(world, settings, 1, pool=SLEEPERS)
+    world.run(11, 20, in_flight=0, last_active=10)
+    slept(world, 21, "m-1")
+    world.report(100, queued=1)
+    assert orders(world, 22) == [("wake", "m-1")]
+    slept(world, 100, "m-1")
+    assert orders(world, 22) == [("wake", "m-1"), ("launch", "m-2")]
+    assert world.states()["m-1"] == "sleeping"
+    world.ready(110, "m-2")
+    world.run(111, 130, in_flight=1)
+    world.report(131, in_flight=9)
+    assert ("wake", "m-1") in orders(world, 130), "after a while it is tried again"
+
+
 # ---- shared ----
 
 
