@@ -15,16 +15,24 @@ The largest ``B`` is where the first of these ends: time for each token, the eng
 
 from __future__ import annotations
 
+from math import log2
+from statistics import fmean
+
 from tidegate.core.capacity import DECODE_PRIOR, PREFILL_PRIOR, Capacity
 from tidegate.core.fleet.scaling.past import Past
-from tidegate.core.leastsquares import Law, Terms
 from tidegate.core.queueing import late_share
 from tidegate.core.settings import Promise
 from tidegate.core.values import value
 
 THOUSAND = 1e-3
-TYPICAL = (1.0, 16.0, 16.0)
-FLOOR_S = 0.0005
+NEWEST = 0.1
+"""What a new sample counts for in its mean, at least."""
+TRUSTED = 5
+"""Samples from which on a mean counts fully."""
+PRIOR = 0.01
+"""What the prior's slope counts for against one such mean: it is known to a half, a mean to a twentieth."""
+KEPT_S = 6 * 3600.0
+LEFT_LEAST = 0.3
 SAMPLE_EVERY_S = 10.0
 OVER_S = 60.0
 """A sample is of a minute in which no replica came or went."""
@@ -55,28 +63,52 @@ class Full:
     """What forbids one more: ``time``, ``first token``, ``memory``, ``slots`` or ``concurrency_target``."""
 
 
+class _Seen:
+    """What answers took beside about so many others."""
+
+    __slots__ = ("at_s", "batch", "count", "token_s")
+
+    def __init__(self, batch: float, token_s: float, at_s: float) -> None:
+        self.batch, self.token_s, self.at_s, self.count = batch, token_s, at_s, 1
+
+    def add(self, batch: float, token_s: float, at_s: float) -> None:
+        step = max(NEWEST, 1.0 / (self.count + 1))
+        self.batch += step * (batch - self.batch)
+        self.token_s += step * (token_s - self.token_s)
+        self.count, self.at_s = self.count + 1, at_s
+
+
 class Pace:
-    """The learned law of one model's replicas."""
+    """The learned law of one model's replicas.
+
+    A fleet that is scaled well is always about equally full, and a line through one point has any slope. So what is seen
+    is kept by how full replicas were, one mean for each half octave, and each counts alike: the busy minute of an hour ago
+    beside the sixty of now. Where there is one such mean only, the slope is that of the prior, made to fit.
+    """
 
     def __init__(self) -> None:
-        self._law: Law | None = None
-        self._own = 0
+        self._seen: dict[int, _Seen] = {}
+        self._terms: tuple[float, float] | None = None
+        """``k0`` and ``k1`` in seconds."""
+        self._prompt_token_s = 0.0
+        """``k2``: what a prompt token takes."""
+        self._samples = 0
         self._next_s = 0.0
         self._serving = 0
         self._since_s = 0.0
 
     def __repr__(self) -> str:
-        return f"<Pace {self._law!r}>"
+        return f"<Pace {self._terms} of {self._samples} samples>"
 
     @property
     def is_known(self) -> bool:
         """Something is known of how fast a replica is."""
-        return self._law is not None
+        return self._terms is not None
 
     @property
     def samples(self) -> int:
         """Seen by itself, not told."""
-        return self._own
+        return self._samples
 
     def settled_s(self, now_s: float) -> float:
         """For how long the number of replicas has been what it is."""
@@ -84,10 +116,10 @@ class Pace:
 
     def answer_s(self, batch: float, prompt: float, output: float) -> float | None:
         """How long an answer takes beside so many others; None while nothing is known."""
-        if self._law is None:
+        if self._terms is None:
             return None
-        output = max(1.0, output)
-        return output * self._law.at(1.0, batch, THOUSAND * batch * prompt / output)
+        k0, k1 = self._terms
+        return max(1.0, output) * (k0 + k1 * batch) + self._prompt_token_s * prompt * batch
 
     def look(self, past: Past, serving: int, capacity: Capacity | None, now_s: float) -> None:
         """Learn from the last minute, if it was a steady one."""
@@ -100,17 +132,48 @@ class Pace:
         output = past.mean_output_tokens(5 * OVER_S, now_s)
         if prompt is None or output is None:
             return
-        if capacity is not None and not self._own:
-            self._law = Law(_of(capacity, prompt, output), TYPICAL, FLOOR_S)
+        output = max(1.0, output)
         took_s = self._took_s(past, now_s)
         if took_s is None or not serving:
+            if capacity is not None and not self._samples:
+                self._terms, self._prompt_token_s = _told(capacity, prompt, output), 0.0
             return
-        output = max(1.0, output)
+        self._prompt_token_s = _prompt_token_s(capacity, prompt)
         batch = (past.mean_in_flight(OVER_S, now_s) or 0.0) / serving
-        if self._law is None:
-            self._law = Law(_default(prompt, output), TYPICAL, FLOOR_S)
-        self._own += 1
-        self._law.add(1.0, batch, THOUSAND * batch * prompt / output, took_s / output)
+        # What is left of a token's time without the prompts beside it; never less than a fair part of it.
+        beside_s = self._prompt_token_s * prompt * batch / output
+        token_s = max(LEFT_LEAST * took_s / output, took_s / output - beside_s)
+        self._add(batch, token_s, now_s)
+        self._fit(prompt + output / 2)
+
+    def _add(self, batch: float, token_s: float, now_s: float) -> None:
+        self._samples += 1
+        place = round(2 * log2(max(1.0, batch)))
+        if place in self._seen:
+            self._seen[place].add(batch, token_s, now_s)
+        else:
+            self._seen[place] = _Seen(batch, token_s, now_s)
+        self._seen = {where: one for where, one in self._seen.items() if now_s <= one.at_s + KEPT_S}
+
+    def _fit(self, held_tokens: float) -> None:
+        """Least squares of relative errors, with the prior's slope where nothing else says one."""
+        seen = list(self._seen.values())
+        p0, p1 = DECODE_PRIOR[0], DECODE_PRIOR[1] + DECODE_PRIOR[2] * THOUSAND * held_tokens
+        weights = [min(1.0, one.count / TRUSTED) / one.token_s**2 for one in seen]
+        scale = fmean([one.token_s / (p0 + p1 * one.batch) for one in seen])
+        p0, p1 = scale * p0, scale * p1
+        a = PRIOR / p0**2 + sum(weights)
+        b = sum([w * one.batch for w, one in zip(weights, seen, strict=True)])
+        c = PRIOR / p1**2 + sum([w * one.batch**2 for w, one in zip(weights, seen, strict=True)])
+        d = PRIOR / p0 + sum([w * one.token_s for w, one in zip(weights, seen, strict=True)])
+        e = PRIOR / p1 + sum([w * one.batch * one.token_s for w, one in zip(weights, seen, strict=True)])
+        k1 = (a * e - b * d) / (a * c - b * b)
+        k0 = (d - b * k1) / a
+        if k1 < 0.0:
+            k0, k1 = d / a, 0.0
+        elif k0 < 0.0:
+            k0, k1 = 0.0, e / c
+        self._terms = k0, k1
 
     def _took_s(self, past: Past, now_s: float) -> float | None:
         """The mean answer by Little's law; None when the minute was not steady."""
@@ -174,16 +237,13 @@ def _busy(within_s: float, prompt_s: float, servers: int) -> float:
     return low
 
 
-def _of(capacity: Capacity, prompt: float, output: float) -> Terms:
+def _told(capacity: Capacity, prompt: float, output: float) -> tuple[float, float]:
     """As the gateways have learned it. Their gaps between tokens have the prompts beside them in them already."""
     decode = capacity.decode
-    return decode.k0, decode.k1 + decode.k2 * THOUSAND * (prompt + output / 2), 0.0
+    return decode.k0, decode.k1 + decode.k2 * THOUSAND * (prompt + output / 2)
 
 
-def _default(prompt: float, output: float) -> Terms:
-    held = THOUSAND * (prompt + output / 2)
-    return (
-        DECODE_PRIOR[0],
-        DECODE_PRIOR[1] + DECODE_PRIOR[2] * held,
-        PREFILL_PRIOR[1] + PREFILL_PRIOR[2] * THOUSAND * prompt / 2,
-    )
+def _prompt_token_s(capacity: Capacity | None, prompt: float) -> float:
+    if capacity is None:
+        return THOUSAND * (PREFILL_PRIOR[1] + PREFILL_PRIOR[2] * THOUSAND * prompt / 2)
+    return max(0.0, capacity.prefill_s(prompt, 0.0) - capacity.prefill.k0) / max(1.0, prompt)

@@ -186,5 +186,9 @@ class Reader:
         is_idle = seen.demand.concurrency == 0 and not past.arrivals_per_s(idle_s, now_s)
         if is_idle or self._clients.wait:
             return 0.0
-        grown = self._growth.quantile(1.0 - RISK) / full.requests_per_s
-        return min(grown, RESERVE_RATIO * load.rate_per_s / full.requests_per_s + 1.0)
+        grown = self._growth.quantile(1.0 - RISK)
+        steady = load.rate_per_s / full.requests_per_s
+        reserve = min(grown / full.requests_per_s, RESERVE_RATIO * steady + 1.0)
+        # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
+        there = past.mean_concurrency(RATE_S, now_s) or 0.0
+        return min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
