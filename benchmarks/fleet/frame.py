@@ -20,6 +20,7 @@ OUT = ROOT / "build" / "bench"
 SIZES = ("small", "medium", "full")
 
 SCENARIOS: dict[str, str] = {
+    "episode": "a published episode, beside the law that it was published for",
     "check": "the fluid world beside the simulator that moves each request",
     "field": "every law by name on public days: promise kept and replica-hours",
     "regret": "our law beside the cheapest schedule known afterwards",

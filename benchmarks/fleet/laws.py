@@ -68,6 +68,12 @@ def entries(slo: Slo, full: Full, most: int, least: int = 1) -> list[Entry]:
 
 
 def _settings(law: str, base: Scaling, full: Full) -> list[tuple[str, Scaling]]:
+    if law == OURS:
+        # It finds for itself how full a replica may be; what is tuned is how long a lower number must have stood.
+        return [
+            (f"delay {delay_s:g} s", replace(base, concurrency_target=None, scale_down_delay_s=delay_s))
+            for delay_s in (60.0, 150.0, 300.0)
+        ]
     if law in ("concurrency", "kpa"):
         return [
             (

@@ -50,7 +50,7 @@ def learned(pairs, prompt=PROMPT, output=OUTPUT, capacity=None):
         ledger.flow(2 * batch / took_s, took_s, 60)
         for _ in range(30):
             ledger.flow(2 * batch / took_s, took_s, 10)
-            pace.look(ledger.past, 2, capacity, ledger.now_s)
+            pace.look(ledger.past, 2, 256, capacity, ledger.now_s)
     return pace
 
 
@@ -90,7 +90,7 @@ class TestWhatAReplicaCarries:
     def test_what_the_gateways_have_learned_is_believed_until_a_minute_was_steady(self):
         capacity = Capacity(Kind(ModelId("m"), "vllm"))
         pace, ledger = Pace(), Ledger().flow(2.0, 30.0, 20)
-        pace.look(ledger.past, 1, capacity, ledger.now_s)
+        pace.look(ledger.past, 1, 256, capacity, ledger.now_s)
 
         assert pace.is_known
         assert pace.samples == 0
@@ -110,7 +110,7 @@ class TestWhatAReplicaCarries:
         pace, ledger = Pace(), Ledger()
         for serving in (1, 2, 1, 2, 1, 2):
             ledger.flow(2.0, 30.0, 30)
-            pace.look(ledger.past, serving, None, ledger.now_s)
+            pace.look(ledger.past, serving, 256, None, ledger.now_s)
 
         assert pace.samples == 0
 

@@ -37,11 +37,17 @@ class Growth:
         self._unit = 1.0
         """What one increment counts now; it grows, so that older ones fade."""
         self._next_s: float | None = None
+        self._seen = 0
         self._known: dict[float, float] = {}
         """Answers since the last increment."""
 
     def __repr__(self) -> str:
         return f"<Growth q95={self.quantile(0.95):.3g}>"
+
+    @property
+    def seen_s(self) -> float:
+        """So much time has gone into it."""
+        return EVERY_S * self._seen
 
     def add(self, rate: float, lead_s: float, now_s: float) -> None:
         """The rate is this now. More often than each five seconds adds nothing."""
@@ -56,6 +62,7 @@ class Growth:
             grown = max([later for _, later in rates], default=before) - before
         if grown is not None:
             self._known.clear()
+            self._seen += 1
             self._unit /= FORGET
             self._counts[_bin(grown)] += self._unit
             self._total += self._unit

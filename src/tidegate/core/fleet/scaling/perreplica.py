@@ -33,6 +33,12 @@ PRIOR = 0.01
 """What the prior's slope counts for against one such mean: it is known to a half, a mean to a twentieth."""
 KEPT_S = 6 * 3600.0
 LEFT_LEAST = 0.3
+WAITING = 0.1
+"""Of what is in flight: when so many wait besides, more is asked for than is done."""
+PROBE = 1.003
+"""Each ten seconds in which nobody waits: a replica that was overrun ends less than it could, so more is tried again."""
+FULL_SHARE = 0.9
+"""Of its slots, what a replica uses at least that is held back by them and by nothing else."""
 SAMPLE_EVERY_S = 10.0
 OVER_S = 60.0
 """A sample is of a minute in which no replica came or went."""
@@ -60,7 +66,7 @@ class Full:
     requests_per_s: float | None
     """Of the lengths that come; None while nothing is known of its speed."""
     bound_by: str
-    """What forbids one more: ``time``, ``first token``, ``memory``, ``slots`` or ``concurrency_target``."""
+    """What forbids one more: ``time``, ``first token``, ``memory``, ``slots``, ``concurrency_target`` or ``what was seen``."""
 
 
 class _Seen:
@@ -93,6 +99,10 @@ class Pace:
         self._prompt_token_s = 0.0
         """``k2``: what a prompt token takes."""
         self._samples = 0
+        self._most: tuple[float, float] | None = None
+        """Requests a second that a replica ended in the last minute in which some waited, and when that was."""
+        self._well = (0.0, 0.0)
+        """The most that one ended in a minute in which nobody did, and when."""
         self._next_s = 0.0
         self._serving = 0
         self._since_s = 0.0
@@ -121,7 +131,16 @@ class Pace:
         k0, k1 = self._terms
         return max(1.0, output) * (k0 + k1 * batch) + self._prompt_token_s * prompt * batch
 
-    def look(self, past: Past, serving: int, capacity: Capacity | None, now_s: float) -> None:
+    def most_per_s(self, now_s: float) -> float | None:
+        """What a replica can be brought to end a second, as far as that has been seen; None while it has not.
+
+        Where prompts take all the time, batches never fill, and there is nothing that a law of batches would say.
+        """
+        if self._most is None or now_s > self._most[1] + KEPT_S:
+            return None
+        return max(self._most[0], self._well[0] if now_s <= self._well[1] + KEPT_S else 0.0)
+
+    def look(self, past: Past, serving: int, slots: int, capacity: Capacity | None, now_s: float) -> None:
         """Learn from the last minute, if it was a steady one."""
         if serving != self._serving:
             self._serving, self._since_s = serving, now_s
@@ -138,8 +157,19 @@ class Pace:
             if capacity is not None and not self._samples:
                 self._terms, self._prompt_token_s = _told(capacity, prompt, output), 0.0
             return
-        self._prompt_token_s = _prompt_token_s(capacity, prompt)
         batch = (past.mean_in_flight(OVER_S, now_s) or 0.0) / serving
+        is_waited_for = (past.mean_queued(OVER_S, now_s) or 0.0) > max(1.0, WAITING * batch * serving)
+        each = batch / took_s
+        if is_waited_for:
+            self._most = each, now_s
+            if batch < FULL_SHARE * slots:
+                return
+        else:
+            if each > self._well[0] or now_s > self._well[1] + KEPT_S:
+                self._well = each, now_s
+            if self._most is not None:
+                self._most = PROBE * self._most[0], self._most[1]
+        self._prompt_token_s = _prompt_token_s(capacity, prompt)
         # What is left of a token's time without the prompts beside it; never less than a fair part of it.
         beside_s = self._prompt_token_s * prompt * batch / output
         token_s = max(LEFT_LEAST * took_s / output, took_s / output - beside_s)
@@ -199,12 +229,13 @@ def full_replica(
     most: tuple[float, str],
     room: float | None,
     servers: int,
+    most_per_s: float | None = None,
 ) -> Full:
     """The fullest replica that keeps the promise.
 
     ``lengths`` are the mean prompt and answer in tokens; ``most`` is the largest batch allowed and the name of what
     allows it; ``room`` is how many requests fit into its memory, None when that is not known; ``servers`` is how many
-    replicas a prompt has to choose from.
+    replicas a prompt has to choose from; ``most_per_s`` is what a replica was seen to do at most.
     """
     batch, by = most
     if room is not None and MEMORY_SHARE * room < batch:
@@ -219,6 +250,9 @@ def full_replica(
     if (in_time := (allowed_s - alone_s) / each_s) < batch:
         batch, by = max(1.0, in_time), "time"
     rate = batch / max(1e-9, alone_s + each_s * batch)
+    if most_per_s is not None and most_per_s < rate:
+        rate, by = most_per_s, "what was seen"
+        batch = max(1.0, min(batch, rate * alone_s / max(1e-9, 1.0 - rate * each_s)))
     if capacity is not None:
         prompt_s = max(1e-6, capacity.prefill_s(prompt, 0.0) - capacity.prefill.k0)
         if (first := _busy(promise.ttft_s - promise.tpot_s, prompt_s, servers) / prompt_s) < rate:

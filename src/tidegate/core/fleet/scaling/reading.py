@@ -5,6 +5,8 @@ It owns what is learned and decides nothing. Each look takes in the situation on
 
 from __future__ import annotations
 
+from math import inf
+
 from tidegate.core.fleet.scaling.clients import Clients
 from tidegate.core.fleet.scaling.estimates import (
     Estimate,
@@ -30,6 +32,7 @@ NOTICED_S = 10.0
 """From a change in demand until it is certain."""
 RISK = 0.05
 """Of lead times, those in which demand may grow by more than what is held for it."""
+GROWTH_LEADS = 2.0
 RESERVE_RATIO = 0.5
 """What is held for growth is at most so much of the demand, and one replica: a flash crowd is not held for."""
 LENGTHS_S = 600.0
@@ -55,6 +58,10 @@ class Reading:
     clients_wait: bool
     broken_s: float
     """For how long the promise has been broken."""
+    calm_s: float
+    """For how long nobody has waited: latencies of the last minute are of no backlog, if this is longer."""
+    knows_growth: bool
+    """It has been seen for a few lead times how demand grows."""
 
     @property
     def ledger(self) -> float:
@@ -80,6 +87,8 @@ class Reader:
         """In what a replica is thought to carry; below 1 when promises were broken at less."""
         self._trust_next_s = 0.0
         self._excess_since_s: float | None = None
+        self._waited_s = -inf
+        """When somebody last waited."""
 
     def __repr__(self) -> str:
         return f"<Reader {self._pace!r} {self._growth!r} {self._clients!r} trust={self._trust:.2f}>"
@@ -89,7 +98,7 @@ class Reader:
         demand, past = seen.demand, seen.demand.past
         lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
         self._arrivals.look(past, now_s)
-        self._pace.look(past, seen.serving, demand.capacity, now_s)
+        self._pace.look(past, seen.serving, seen.slots, demand.capacity, now_s)
         self._clients.look(past, now_s)
         memory, latency = self._memory.look(seen), self._latency.look(seen, now_s)
         full = self._fullest(seen, now_s)
@@ -104,6 +113,8 @@ class Reader:
             self._reserve(seen, full, load, lead_s, now_s),
             self._clients.wait,
             self._latency.broken_s(now_s),
+            now_s - self._waited_s,
+            self._growth.seen_s >= GROWTH_LEADS * lead_s,
         )
 
     # ---- what a replica carries ----
@@ -119,6 +130,7 @@ class Reader:
                 self._most(seen),
                 self._room(seen, now_s),
                 seen.serving,
+                self._pace.most_per_s(now_s),
             )
         full, trust = self._full, self._trust
         if trust >= 1.0 or full.requests_per_s is None:
@@ -165,6 +177,8 @@ class Reader:
         demand = seen.demand
         there = float(demand.queued + demand.in_flight)
         excess = max(0.0, there - full.batch * seen.serving)
+        if excess > 0.0 or demand.queued:
+            self._waited_s = now_s
         if excess <= 0.0 or self._latency.broken_s(now_s) > 0.0 or not seen.serving:
             self._excess_since_s = None
         elif self._excess_since_s is None:

@@ -104,7 +104,9 @@ class Tidal:
         """What broken promises ask for: little, and only when nothing is on its way that may mend them."""
         if asks <= seen.serving:
             return asks
-        is_settled = not seen.coming and now_s >= self._changed_s + SETTLED_S
+        is_settled = (
+            not seen.coming and now_s >= self._changed_s + SETTLED_S and reading.calm_s > 1.5 * SETTLED_S
+        )
         if not is_settled or reading.broken_s < BROKEN_S:
             return 0.0
         return min(asks, seen.serving + max(1.0, LATENCY_STEP * seen.serving))
@@ -131,6 +133,8 @@ class Tidal:
             return standing, "window" if seen.is_complete else "no data", None
         if reading.silent is not None:
             return standing, f"no {reading.silent}", None
+        if not reading.knows_growth and seen.demand.concurrency > 0:
+            return standing, "growth_unknown", None
         if held > standing - 1:
             return standing, "scale_down_delay" if asked < standing else None, self._hold.due_s
         if not self._survivors_keep(reading, standing - 1):
@@ -165,6 +169,8 @@ class Tidal:
                 return f"{why}; {wanted} kept, since not every gateway is heard"
             case "window":
                 return f"{why}; {wanted} kept until a full window has been seen"
+            case "growth_unknown":
+                return f"{why}; {wanted} kept until it is known how demand grows in {reading.lead_s:.0f} s"
             case "scale_down_delay":
                 return f"{why}; {wanted} was needed within the last {self._scaling.scale_down_delay_s:g} s"
             case "survivors":
