@@ -25,7 +25,7 @@ from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
 from tidegate.core.settings import Scaling
 
-OVER_SHARE = 0.03
+OVER_SHARE = 0.01
 """A need that is so little above a whole number is that number."""
 SPARE_SHARE = 0.05
 """Of what is needed, what the survivors of a step down must have to spare."""
