@@ -18,8 +18,10 @@ CERTAIN = 2.0
 STEP_S = 5.0
 SMOOTH = 0.03
 """What a new step counts: about the last three minutes."""
-REGULAR, WILD = 0.02, 20.0
+REGULAR = 0.02
 """Index of dispersion: 1 for arrivals by chance alone, 0 for a clockwork."""
+TRUSTED, TRUSTED_LEAST = 4.0, 0.1
+"""Times what was usual: one step of the rate does not make arrivals irregular."""
 
 
 class Arrivals:
@@ -44,7 +46,8 @@ class Arrivals:
         if self._last is not None and rate + self._last > 0:
             count, before = rate * STEP_S, self._last * STEP_S
             seen = (count - before) ** 2 / (count + before)
-            self._dispersion += SMOOTH * (min(seen, WILD) - self._dispersion)
+            believed = min(seen, TRUSTED * self._dispersion + TRUSTED_LEAST)
+            self._dispersion += SMOOTH * (believed - self._dispersion)
         self._last = rate
 
     def per_s(self, past: Past, now_s: float) -> float | None:
