@@ -14,7 +14,7 @@ decodes ``n`` sequences lasts ``a + b*n + c*K`` or longer and ``n`` is at most t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
@@ -93,11 +93,10 @@ def _least_prompt_s(law: StepLaw, new: int, cached: int) -> float:
     return max(0.0, law.mixed_s(0, 0, [(new, cached)]) - law.mixed_s(0, 0, [(1, 0)]))
 
 
-def asked_of(trace: Trace, setup: ModelSetup, slo: Slo) -> list[Asked]:
-    """All rows. A block of a prompt is computed once and found in a cache ever after, wherever it is asked for."""
+def asked_of(trace: Trace, setup: ModelSetup, slo: Slo) -> Iterator[Asked]:
+    """Row by row. A block of a prompt is computed once and found in a cache ever after, wherever it is asked for."""
     batch = setup.limits.max_sequences
     seen: set[int] = set()
-    found: list[Asked] = []
     rows = zip(trace.arrived_s, trace.prompt_tokens, trace.output_tokens, strict=True)
     for row, (at_s, prompt, output) in enumerate(rows):
         cached = 0
@@ -107,18 +106,21 @@ def asked_of(trace: Trace, setup: ModelSetup, slo: Slo) -> list[Asked]:
             cached = max(0, min(hits * trace.block_tokens, prompt - 1))
             seen.update(names)
         work_s = least_work_s(setup.law, batch, max(1, prompt), cached, max(1, output))
-        due_s = at_s + slo.ttft_s + slo.tpot_s * max(0, output - 1)
-        found.append(Asked(at_s, due_s, work_s))
-    return found
+        yield Asked(at_s, _due_s(slo, at_s, output), work_s)
 
 
-def duties_of(asked: Sequence[Asked], start_s: float) -> Duties:
+def _due_s(slo: Slo, arrived_s: float, output_tokens: int) -> float:
+    return arrived_s + slo.ttft_s + slo.tpot_s * max(0, output_tokens - 1)
+
+
+def duties_of(trace: Trace, setup: ModelSetup, slo: Slo, start_s: float) -> Duties:
     """By slots of a tenth of a start, or longer ones when there would be too many."""
-    last_s = max((one.due_s for one in asked), default=0.0)
+    rows = zip(trace.arrived_s, trace.output_tokens, strict=True)
+    last_s = max((_due_s(slo, at_s, output) for at_s, output in rows), default=0.0)
     slot_s = max(start_s / 10, last_s / MOST_SLOTS, 1.0)
     slots = int(last_s // slot_s) + 1
     came, due = array("d", bytes(8 * slots)), array("d", bytes(8 * slots))
-    for one in asked:
+    for one in asked_of(trace, setup, slo):
         came[int(one.arrived_s // slot_s)] += one.work_s
         due[int(one.due_s // slot_s)] += one.work_s
     waits = array("d", accumulate(arrived - done for arrived, done in zip(came, due, strict=True)))
@@ -141,6 +143,6 @@ def oracle_of(run: Run) -> tuple[Oracle, int]:
     start_s = start.total_s(Tier.CACHED, () if start.build is None else (start.build,))
     if setup.fleet.pool.max_sleeping:
         start_s = min(start_s, start.total_s(Tier.SLEEPING))
-    duties = duties_of(asked_of(run.trace, setup, run.scenario.slo), start_s)
+    duties = duties_of(run.trace, setup, run.scenario.slo, start_s)
     fewest = fewest_at_all_times(duties)
     return cheapest_in_time(duties, max(fewest, run.provision.most)), fewest
