@@ -82,7 +82,8 @@ class Pools:
         growth = self._growth.get(plan.model)
         if growth is None:
             growth = self._growth[plan.model] = Growth()
-        growth.note(min(need, plan.spec.scaling.max_replicas), standing, now_s)
+        if plan.demand.complete_since_s is not None:  # what is not known teaches nothing
+            growth.note(min(need, plan.spec.scaling.max_replicas), standing, now_s)
         mix = self._mixes.get(plan.model)
         if mix is None or now_s >= mix[0]:
             self._mixes[plan.model] = (now_s + MIX_EVERY_S, self._worked_out(plan, growth))
@@ -196,6 +197,7 @@ class Pools:
             self.granted(plan.model),
             sleepable,
             now_s,
+            is_known=plan.demand.complete_since_s is not None,
         )
 
     def short(self, plan: Plan, crew: Crew) -> int:

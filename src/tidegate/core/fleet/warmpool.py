@@ -97,6 +97,8 @@ def upkeep(
     grant: PoolGrant,
     sleepable: Sequence[Replica],
     now_s: float,
+    *,
+    is_known: bool = True,
 ) -> Upkeep:
     """One look at the pool.
 
@@ -106,7 +108,8 @@ def upkeep(
     4. Sleepers beyond the most there may be, or past their time to live and not asked for, go.
     5. What is asked for and not there is missing, as far as it was granted.
 
-    ``sleepable`` are those of the warm whose requests have all ended.
+    ``sleepable`` are those of the warm whose requests have all ended. While the demand is not known (``is_known``),
+    time takes nobody away: only the caps do.
     """
     most_warm, most_asleep = min(pool.max_warm, grant.warm), min(pool.max_sleeping, grant.sleeping)
     asked_warm = min(most_warm, max(pool.min_warm, mix.warm))
@@ -125,7 +128,7 @@ def upkeep(
             if replica in sleepable:
                 to_sleep.append((replica, because))
     spare = len(warm) - asked_warm
-    for replica in warm[: max(0, spare)]:
+    for replica in warm[: max(0, spare)] if is_known else ():
         is_short = len(crew.asleep) + len(crew.dozing) + len(to_sleep) < asked_asleep
         if now_s >= replica.since_s + pool.warm_ttl_s:  # 2
             to_end.append((replica, f"warm for {pool.warm_ttl_s:g} s, and not asked for"))
@@ -137,7 +140,7 @@ def upkeep(
     asleep = list(crew.asleep)
     while asleep and len(asleep) > most_asleep:  # 4
         to_end.append((asleep.pop(0), f"{most_asleep} may sleep"))
-    for replica in asleep[: max(0, len(asleep) - asked_asleep)]:
+    for replica in asleep[: max(0, len(asleep) - asked_asleep)] if is_known else ():
         if now_s >= replica.since_s + pool.sleeping_ttl_s:
             because = f"asleep for {pool.sleeping_ttl_s:g} s, and not asked for"
             to_end.append((replica, because))

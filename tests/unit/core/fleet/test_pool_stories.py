@@ -1,5 +1,7 @@
 """Replicas held ready over time: warm ones in line, sleepers behind them, and what makes them come and go."""
 
+import math
+
 import pytest
 
 from tidegate.core.effects import Launch, Sleep
@@ -197,7 +199,7 @@ def test_sleepers_end_with_their_time_to_live(world, settings):
     served(world, settings, 1, pool=SLEEPERS | {"sleeping_ttl_s": 300.0})
     world.run(11, 20, in_flight=0, last_active=10)
     slept(world, 21, "m-1")
-    world.tick(322)
+    world.report(322, last_active=10)
     assert orders(world, 22) == [("stop", "m-1")]
 
 
@@ -222,6 +224,20 @@ def test_a_sleeper_whose_gpus_are_taken_sleeps_on_and_another_is_started(world, 
     world.run(111, 130, in_flight=1)
     world.report(131, in_flight=9)
     assert ("wake", "m-1") in orders(world, 130), "after a while it is tried again"
+
+
+@pytest.mark.parametrize("outage", ["silence", "nan"])
+def test_while_the_demand_is_not_known_time_takes_nobody_out_of_the_pool(world, settings, outage):
+    served(world, settings, 3, pool={"max_warm": 2, "max_sleeping": 1, "warm_ttl_s": 60, "sleep_after_s": 30})
+    world.run(11, 25, in_flight=8)
+    assert sorted(world.states().values()) == ["serving", "warm", "warm"]
+    for at in range(40, 400):
+        if outage == "nan":
+            world.report(at, in_flight=math.nan)
+        world.tick(at)
+    assert sorted(world.states().values()) == ["serving", "warm", "warm"]
+    world.run(400, 420, in_flight=8)
+    assert len(orders(world, 400)) == 2, "and then it goes on"
 
 
 # ---- shared ----
