@@ -22,6 +22,8 @@ LONGER_RATIO = 2.0
 def way_for(line: Line, entry: Entry, seat: Seat | None, now_s: float) -> tuple[Seat, list[Entry]] | None:
     """A replica with less before this entry, and the requests that are to be taken back from it first; None
     when ``seat``, the one chosen for it as things are, is as good."""
+    if seat is not None and not seat.opening:
+        return None
     most, pace = line.config.max_yields, line.waits.pace
     usual_s = pace.at(0.1)
     if not most or not usual_s or len(pace) < SAMPLES_FEW:
