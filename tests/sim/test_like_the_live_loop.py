@@ -4,7 +4,7 @@ import pytest
 
 from sim.worlds import CLOCKWORK, Notes, run, steady, world
 from tidegate.core.effects import Stop
-from tidegate.core.events import ReportDue
+from tidegate.core.events import ReportDue, TokensSent
 
 
 def turns(rows, scenario):
@@ -53,3 +53,19 @@ def test_who_follows_on_an_answer_misses_the_step_that_begins_when_it_ends():
 
     assert done.tally.queue_wait_s[2] == pytest.approx(0.010)
     assert done.tally.ttft_s[2] == pytest.approx(0.012)
+
+
+def test_a_long_answer_is_told_of_as_it_grows_and_goes_on_being_told_of_elsewhere():
+    # A token a millisecond, looked at each second; one replica dies after 1,500 of them.
+    scenario = world(
+        law=CLOCKWORK, resume=True, min_replicas=2, max_replicas=2, cold_s=60.0, faults=("kill:at=1.5005",)
+    )
+    rows = [(0.0, 100, 4_000), (0.0, 100, 500)]
+    told = [
+        (round(at_s), event.request_id, event.tokens)
+        for _, at_s, event, _ in turns(rows, scenario)
+        if isinstance(event, TokensSent)
+    ]
+
+    assert [(at_s, request_id) for at_s, request_id, _ in told] == [(1, "0"), (2, "0"), (3, "0"), (4, "0")]
+    assert [tokens for _, _, tokens in told] == [1_000, 1_999, 2_999, 3_999]

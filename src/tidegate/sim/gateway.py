@@ -31,6 +31,7 @@ from tidegate.sim.kernel import Kernel
 from tidegate.sim.scenario import Scenario
 from tidegate.sim.scraping import LatencyWindow
 from tidegate.sim.tally import REFUSING, Tally
+from tidegate.sim.telling import LongAnswers
 from tidegate.sim.turns import TICK, Journal, Turns
 from tidegate.workload.traces import Trace
 
@@ -111,6 +112,7 @@ class SimGateway:
         )
         self.handle = self.turns.handle
         """Report a fact to the dispatcher."""
+        self._long = LongAnswers(self.handle)
 
     def __repr__(self) -> str:
         return f"<SimGateway arrived={self.arrived} {self.tally!r}>"
@@ -122,6 +124,7 @@ class SimGateway:
 
     def each_second(self) -> None:
         """What the gateway does at a steady rate."""
+        self._long.look()
         if self._dispatcher.open_requests:
             self.handle(TICK)
         self.handle(REPORT_DUE)
@@ -205,6 +208,8 @@ class SimGateway:
         )
         try:
             engine.send(sequence)
+            given = self._given.get(request_id)
+            self._long.sent(request_id, engine, sequence, 0 if given is None else given.tokens)
         except ValueError:
             self.handle(UpstreamEnded(request_id, REFUSING, replica_id=replica_id))
 
