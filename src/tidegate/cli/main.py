@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from tidegate import __version__
+from tidegate.cli.conformance import conformance_command
 from tidegate.cli.demo import demo_command
 from tidegate.cli.emulating import emulate_command
 from tidegate.cli.explaining import explain_command
@@ -37,6 +38,7 @@ cli.add_command(emulate_command)
 cli.add_command(explain_command)
 cli.add_command(replay_command)
 cli.add_command(simulate_command)
+cli.add_command(conformance_command)
 cli.add_command(trace_group)
 cli.add_command(weights_group)
 

@@ -1,0 +1,1 @@
+"""Every scenario, told to every law: the table of ``docs/scenarios.md``."""
