@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.conformance.story import About, Story
@@ -31,6 +32,8 @@ How to read it:
   shrinks while the gateways are not heard, and victims drain. A law that fails here has failed by its own arithmetic.
 - Each has its published windows, delays, rates and tolerances. Its target is set as an operator would set it for
   the story's replica (`src/tidegate/conformance/fitted.py`); nobody is blamed for a default that must be changed.
+- A story says where a law breaks, not how good it is: one that is slow both ways, or keeps much for long, may be right in
+  all of them. What that costs is measured elsewhere (`tidegate simulate --compare`).
 - Stories of what is *around* a law are told to Tidegate alone. What was reported there belongs to another system, not
   to its law, and is not counted against the law.
 """
@@ -47,7 +50,7 @@ def page(verdicts: Iterable[Verdict]) -> str:
         for story in mine:
             parts += _told(story, found)
     parts += ["", "## Reported, and without a meaning here", ""]
-    parts += [f"- {story}: {why}." for story, why in NOT_TOLD.items()]
+    parts += [_wrapped(f"- {story}: {why}.") for story, why in NOT_TOLD.items()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -74,17 +77,21 @@ def _right(found: Mapping[tuple[str, str], Verdict], stories: Sequence[Story], p
 
 
 def _told(story: Story, found: Mapping[tuple[str, str], Verdict]) -> list[str]:
-    lines = [f"**{story.id} {story.title}.** {_sentence(story.wrong)} *Right:* {story.right}."]
-    lines += [f"Source: {story.source}." + (f" Here: {story.note}." if story.note else ""), ""]
+    lines = [_wrapped(f"**{story.id} {story.title}.** {_sentence(story.wrong)} *Right:* {story.right}.")]
+    lines += [_wrapped(f"Source: {story.source}." + (f" Here: {story.note}." if story.note else "")), ""]
     if story.about is About.SYSTEM:
         verdict = found[story.id, DEFAULT.value]
         lines += [f"{RIGHT} Tidegate" if verdict.wrong is None else f"{WRONG} Tidegate: {verdict.wrong}", ""]
         return lines
     verdicts = [(policy, found[story.id, policy.value].wrong) for policy in SHOWN]
     right = [f"`{policy.value}`" for policy, wrong in verdicts if wrong is None]
-    lines += [f"{RIGHT} {', '.join(right)}" if right else f"{RIGHT} none", ""]
+    lines += [_wrapped(f"{RIGHT} {', '.join(right) or 'none'}"), ""]
     wrongs = [f"- {WRONG} `{policy.value}`: {wrong}" for policy, wrong in verdicts if wrong is not None]
     return [*lines, *wrongs, ""] if wrongs else lines
+
+
+def _wrapped(words: str) -> str:
+    return textwrap.fill(words, 118, break_long_words=False, break_on_hyphens=False)
 
 
 def _sentence(words: str) -> str:
