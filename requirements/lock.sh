@@ -8,7 +8,7 @@ compile() {
 }
 
 # The largest first: the smaller ones take their versions from it, so that every set-up runs the same code.
-compile --universal "$@" pyproject.toml --extra local-engine --extra report --group build --group dev -o requirements/dev.txt
+compile --universal "$@" pyproject.toml --extra local-engine --extra report --extra tune --group build --group dev -o requirements/dev.txt
 compile --universal -c requirements/dev.txt pyproject.toml --extra local-engine --group build -o requirements/engine.txt
 compile --universal -c requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 compile --universal "$@" --no-deps requirements/engine-nodeps.in -o requirements/engine-nodeps.txt

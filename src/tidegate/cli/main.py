@@ -20,6 +20,7 @@ from tidegate.cli.replaying import replay_command
 from tidegate.cli.serving import serve_command
 from tidegate.cli.simulating import simulate_command
 from tidegate.cli.tracing import trace_group
+from tidegate.cli.tuning import tune_command
 from tidegate.cli.weights import weights_group
 
 INTERRUPTED = 130
@@ -40,6 +41,7 @@ cli.add_command(replay_command)
 cli.add_command(simulate_command)
 cli.add_command(conformance_command)
 cli.add_command(trace_group)
+cli.add_command(tune_command)
 cli.add_command(weights_group)
 
 

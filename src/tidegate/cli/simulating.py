@@ -110,15 +110,15 @@ def _wishes(options: dict[str, Any]) -> Wishes:
         sets=options["sets"],
         router=options["router"],
         profile=options["profile"],
-        cold_start=None if options["cold_start"] is None else _cold_start(options["cold_start"]),
-        slo=None if options["slo"] is None else _slo(options["slo"]),
+        cold_start=None if options["cold_start"] is None else cold_start_of(options["cold_start"]),
+        slo=None if options["slo"] is None else slo_of(options["slo"]),
         faults=faults,
         machines=Machines(nodes=options["nodes"], gpus_per_node=options["gpus_per_node"]),
         settle_s=options["settle_s"],
     )
 
 
-def _cold_start(text: str) -> Any:
+def cold_start_of(text: str) -> Any:
     """A span in all, or what takes how long."""
     from tidegate.config.units import parse_duration
     from tidegate.emulator.options import cold_start
@@ -138,7 +138,7 @@ def _cold_start(text: str) -> Any:
         raise click.UsageError(message) from None
 
 
-def _slo(text: str) -> Any:
+def slo_of(text: str) -> Any:
     """``ttft=3s,tpot=100ms``; a part that is left out keeps its default."""
     from tidegate.config.units import parse_duration
     from tidegate.sim.scenario import Slo

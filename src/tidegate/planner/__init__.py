@@ -1,0 +1,1 @@
+"""Plans made before traffic comes: the settings that suit it."""

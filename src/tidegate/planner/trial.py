@@ -1,0 +1,102 @@
+"""One set of settings, and what it comes to on a load in the fluid world."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil
+
+from tidegate.core.settings import OWN_POLICIES, FleetModel, Promise, Scaling, ScalingPolicy
+from tidegate.core.types import ModelId
+from tidegate.sim.fluid import Load, Score, flow, oracle_of_load, scored
+from tidegate.sim.fluid.needing import needs_of_load
+from tidegate.sim.scenario import Scenario
+
+BY_CONCURRENCY = (ScalingPolicy.CONCURRENCY, ScalingPolicy.KPA)
+"""Laws that read ``concurrency_target``."""
+
+BY_PROMISE = tuple(
+    policy
+    for policy in ScalingPolicy
+    if policy.value in ("tidal", "tokens", "slo", "slo-keda", "dynamo-sla", "token-keda")
+)
+"""Laws that plan for the promise: for them it can be tightened beyond the one that is judged."""
+
+SEARCHED = tuple(policy for policy in OWN_POLICIES if policy is not ScalingPolicy.CRON)
+"""Ours. A schedule knows hours, which a part of a trace need not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is searched for: the five settings, the law, and how much tighter than the promise it plans."""
+
+    policy: ScalingPolicy
+    min_replicas: int
+    max_replicas: int
+    window_s: float
+    scale_down_delay_s: float
+    concurrency_target: float | None
+    """None: ``auto``."""
+    margin: float = 1.0
+    """The law is told this share of the promise."""
+
+    @classmethod
+    def of(cls, scaling: Scaling) -> Settings:
+        """As a policy file has them."""
+        return cls(
+            scaling.policy,
+            scaling.min_replicas,
+            scaling.max_replicas,
+            scaling.window_s,
+            scaling.scale_down_delay_s,
+            scaling.concurrency_target,
+        )
+
+    def put_into(self, scaling: Scaling) -> Scaling:
+        """A policy's scaling with these; what else it says of another law is left out."""
+        same = self.policy is scaling.policy
+        promise = Promise(scaling.promise.ttft_s * self.margin, scaling.promise.tpot_s * self.margin)
+        return replace(
+            scaling,
+            policy=self.policy,
+            min_replicas=self.min_replicas,
+            max_replicas=self.max_replicas,
+            window_s=self.window_s,
+            scale_down_delay_s=self.scale_down_delay_s,
+            concurrency_target=self.concurrency_target,
+            promise=promise,
+            law=scaling.law if same else (),
+            also=scaling.also if same else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What settings are tried on: one model's load and the fleet that is to serve it."""
+
+    model: ModelId
+    load: Load
+    scenario: Scenario
+
+    def judge(self, settings: Settings, seed: int = 1) -> Score:
+        """What they come to. The fleet that the first minutes need runs already, within the bounds."""
+        setup = self.scenario.models[self.model]
+        scaling = settings.put_into(setup.fleet.scaling)
+        needs = needs_of_load(self.load.between(0.0, 300.0), setup, self.scenario.slo)
+        running = min(max([*needs, settings.min_replicas]), settings.max_replicas)
+        fleet: FleetModel = replace(setup.fleet, scaling=scaling)
+        tried = replace(setup, fleet=fleet, running=running)
+        scenario = replace(self.scenario, models={self.model: tried})
+        oracle = oracle_of_load(self.load, setup, self.scenario.slo)
+        return scored(flow({self.model: self.load}, scenario, seed), oracle)
+
+    @property
+    def most_needed(self) -> int:
+        """Replicas that the busiest minute needs."""
+        setup = self.scenario.models[self.model]
+        return max(needs_of_load(self.load, setup, self.scenario.slo), default=1)
+
+
+def split(load: Load, held_out: float) -> tuple[Load, Load]:
+    """The first part to tune on, the last ``held_out`` to report."""
+    cut_s = ceil((1.0 - held_out) * len(load)) * load.slot_s
+    return load.between(0.0, cut_s), load.between(cut_s, load.span_s + load.slot_s)

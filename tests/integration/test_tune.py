@@ -1,0 +1,75 @@
+"""``tidegate tune`` as people and scripts call it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tidegate.cli.main import cli
+from tidegate.config import load
+
+
+def tidegate(*arguments):
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.fixture
+def trace(tmp_path):
+    """Ten minutes, in each of which the rate is four times as high in the second half."""
+    path = tmp_path / "trace.csv"
+    times = [
+        minute * 60 + half * 30 + n * (1.0 if half == 0 else 0.25)
+        for minute in range(10)
+        for half in (0, 1)
+        for n in range(30 if half == 0 else 120)
+    ]
+    rows = [f"{at_s:.3f},{800 + n % 7 * 100},{100 + n % 5 * 30}" for n, at_s in enumerate(times)]
+    path.write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    return path
+
+
+def test_it_finds_a_policy_file_that_loads_and_reports_the_part_held_out(trace, tmp_path):
+    out, html = tmp_path / "tuned.yaml", tmp_path / "tuned.html"
+    done = tidegate(
+        *("tune", "--trace", trace, "--trials", "10", "--jobs", "1", "--cold-start", "10s", "--json"),
+        *("--out", out, "--html", html),
+    )
+    found = json.loads(done.stdout)
+
+    assert found["trials"] == 10
+    assert found["held_out_s"] == pytest.approx(180, abs=4)
+    best = min(one["tuned"]["replica_hours"] for one in found["frontier"])
+    assert found["taken"]["tuned"]["replica_hours"] >= best
+    assert found["taken"]["held_out"]["requests"] > 0
+    assert found["taken"]["tuned"]["regret"] > -0.5
+    scaling = next(iter(load(out).models.values())).fleet.scaling
+    assert scaling.policy.value == found["taken"]["settings"]["policy"]
+    assert "<svg" in html.read_text()
+
+
+def test_the_same_seed_searches_the_same_way_on_one_core_and_on_two(trace):
+    def found(jobs):
+        arguments = ("--trials", "9", "--cold-start", "10s", "--policy", "concurrency", "--json")
+        return json.loads(tidegate("tune", "--trace", trace, "--jobs", jobs, *arguments).stdout)
+
+    assert found(1) == found(2)
+
+
+def test_people_get_a_table_with_a_verdict(trace):
+    done = tidegate(
+        *("tune", "--trace", trace, "--trials", "5", "--jobs", "1", "--cold-start", "10s"),
+        *("--policy", "concurrency", "--hold-out", "0"),
+    )
+
+    assert "* taken: the cheapest that keeps 99.00%" in done.output
+    assert "how it does on other traffic is not known" in done.output
+
+
+def test_what_is_not_known_is_said(trace):
+    done = tidegate("tune", "--trace", trace, "--policy", "magic")
+
+    assert done.exit_code == 2
+    assert "--policy magic: it must be one of" in done.output
