@@ -42,7 +42,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
     type=click.FloatRange(0, 0.9),
     help="Last part, not tuned on.",
 )
-@click.option("--jobs", default=os.cpu_count() or 1, type=click.IntRange(min=1), help="Processes; all cores.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes; as many as there are cores.")
 @click.option("--profile", metavar="NAME", help="Engine and GPU: MODEL-GPUxCOUNT[-PRECISION].")
 @click.option("--cold-start", metavar="TIME", help="From launch to ready; or times of its stages.")
 @click.option("--slo", metavar="PROMISE", help="The promise, such as ttft=3s,tpot=100ms.")
@@ -135,7 +135,7 @@ def _search(ground: Ground, current: Settings, options: dict[str, Any], console:
                 _policies(options["policies"]),
                 current,
                 options["trials"],
-                options["jobs"],
+                options["jobs"] or os.cpu_count() or 1,
                 options["seed"],
                 lambda done: bar.update(task, completed=done),
             )
