@@ -19,7 +19,7 @@ from tidegate.core.effects import Record
 from tidegate.core.events import FleetConfigured
 from tidegate.core.fleet import FleetController
 from tidegate.core.outcomes import MEANING, Outcome
-from tidegate.core.settings import FleetLimits, FleetModel
+from tidegate.core.settings import FleetLimits, FleetModel, ScalingPolicy
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
 from tidegate.gateway.prefix_meters import PrefixMeters
@@ -117,7 +117,9 @@ class Control:
 
     def view(self):
         controller = FleetController()
-        controller.on(FleetConfigured({"m": FleetModel(engine="openai")}, FleetLimits()), 0.0)
+        controller.on(
+            FleetConfigured({"m": FleetModel(engine="openai", shadow=ScalingPolicy.KPA)}, FleetLimits()), 0.0
+        )
         return controller.state(0.0)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from math import nan
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from tidegate.core.fleet import FleetView
 from tidegate.core.lifecycle import ENDED, State
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.journal import FileJournal, NoJournal
@@ -41,6 +43,7 @@ class FleetMetrics(Collector):
                 if state not in ENDED:
                     replicas.add_metric((model.model, state.value), states[state])
         yield from (desired, replicas, queued, failures)
+        yield from _shadows(view)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
         spending = view.spending
         yield GaugeMetricFamily("tidegate_cost_per_hour", "Price of all that runs.", value=spending.per_h)
@@ -59,6 +62,37 @@ class FleetMetrics(Collector):
             "Old segments removed to make room.",
             value=journal.segments_dropped_total,
         )
+
+
+def _shadows(view: FleetView) -> Iterator[GaugeMetricFamily]:
+    """How second policies do beside those that act. What is not known is no number (NaN), and never 0."""
+    labels = ("model", "policy")
+    number = GaugeMetricFamily(
+        "tidegate_shadow_replicas", "Replicas that a second policy would want.", labels=labels
+    )
+    kept = GaugeMetricFamily(
+        "tidegate_shadow_attainment_ratio",
+        "Predicted share of requests in time, by whose replicas.",
+        labels=(*labels, "fleet"),
+    )
+    hours = GaugeMetricFamily(
+        "tidegate_shadow_replica_hours", "Since it began, by whose replicas.", labels=(*labels, "fleet")
+    )
+    regret = GaugeMetricFamily(
+        "tidegate_shadow_regret_ratio", "How much more the acting policy has cost.", labels=labels
+    )
+    for model in view.models:
+        said = model.shadow
+        if said is None:
+            continue
+        name = (said.model, said.policy)
+        number.add_metric(name, said.desired)
+        hours.add_metric((*name, "shadow"), said.replica_hours)
+        hours.add_metric((*name, "acting"), said.acting_replica_hours)
+        for fleet, share in (("shadow", said.attainment), ("acting", said.acting_attainment)):
+            kept.add_metric((*name, fleet), nan if share is None else share)
+        regret.add_metric(name, nan if said.regret is None else said.regret)
+    yield from (number, kept, hours, regret)
 
 
 def page_of(*collectors: Collector) -> Callable[[], bytes]:

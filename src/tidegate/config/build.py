@@ -118,6 +118,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         expected_start_s=model.expected_start_s,
         pool=Pool(**_values(model.pool)),
         prefetch=Prefetching(model.prefetch),
+        shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
         command_hash="" if spec is None else command_hash(spec, model.engine, model.gpus, model.memory_bytes),
     )
     parsed = (address(written) for written in model.static or ())

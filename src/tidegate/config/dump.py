@@ -68,6 +68,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
         "prefetch": None if spec is None else fleet.prefetch.value,
+        "shadow": fleet.shadow.value if fleet.shadow else None,
         "routing": model.dispatch.routing.value,
         "adapter_slots": model.dispatch.adapter_slots,
         "memory_bytes": model.memory_bytes,

@@ -273,6 +273,10 @@ class ModelKeys(Strict):
     queue: Queue = Queue()
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()
+    shadow: Annotated[str, _POLICY] | None = Field(
+        default=None,
+        description="A second scaling policy, scored on the live traffic without acting; `/fleet` and the metrics tell",
+    )
     scaling: ScalingKeys = ScalingKeys()
     pool: PoolKeys = PoolKeys()
     restarts: RestartKeys = RestartKeys()

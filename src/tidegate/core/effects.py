@@ -196,6 +196,29 @@ class Prediction:
 
 
 @value
+class Shadowed:
+    """A second policy's number on the live traffic, and how both policies have done so far, as predicted."""
+
+    model: ModelId
+    policy: str
+    desired: int
+    acting: int
+    """The number in force."""
+    because: str
+    judged_s: float
+    """For how long lengths and capacity were known."""
+    attainment: float | None
+    """Share of the requests that would have kept the promise under it; None before any was judged."""
+    acting_attainment: float | None
+    replica_hours: float
+    acting_replica_hours: float
+    cost: float
+    acting_cost: float
+    regret: float | None
+    """How much more the acting policy has cost than this one would have, as a share."""
+
+
+@value
 class Decision:
     """A decision about one model's number of replicas, with what it was made from."""
 

@@ -341,6 +341,8 @@ class FleetModel:
     command_hash: str = ""
     """The same for two replicas that are started alike. Those started otherwise are replaced."""
     pool: Pool = NO_POOL
+    shadow: ScalingPolicy | None = None
+    """A second policy, scored on the live traffic without acting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,6 +113,7 @@ def _model(
         notice=view.because,
         expected_ready_s=view.expected_ready_s,
         last_failure=_failure(view.last_failure, last_words),
+        shadow=view.shadow,
     )
 
 

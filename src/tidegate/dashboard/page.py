@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.core.effects import Prediction
+from tidegate.core.effects import Prediction, Shadowed
 from tidegate.core.fleet import SpendingView
 from tidegate.core.lifecycle import State
 from tidegate.core.types import LatencySummary, ModelId, ReplicaId
@@ -74,6 +74,8 @@ class ModelPage:
     """Why nothing can serve, in words that a client may read."""
     expected_ready_s: float | None = None
     last_failure: FailurePage | None = None
+    shadow: Shadowed | None = None
+    """How a second policy would do on the same traffic; None without one."""
 
 
 @dataclass(frozen=True, slots=True)

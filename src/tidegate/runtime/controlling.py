@@ -15,6 +15,7 @@ from tidegate.core.effects import (
     Prefetch,
     Promote,
     PublishRoutes,
+    Shadowed,
     Sleep,
     Stop,
     Wake,
@@ -73,6 +74,7 @@ class ControlOwner:
                 Prefetch: lambda effect: self._fleets[effect.model].prefetch(effect),
                 PublishRoutes: lambda effect: publish(effect.table),
                 Decision: self._decided,
+                Shadowed: self._shadowed,
             },
         )
         self.handle = self._turns.handle
@@ -131,6 +133,9 @@ class ControlOwner:
         self._told_to_stop.add(order.replica_id)
         for fleet in dict.fromkeys(self._fleets.values()):
             fleet.stop(order)
+
+    def _shadowed(self, said: Shadowed) -> None:
+        log.debug("%s: %s would have %d replicas: %s", said.model, said.policy, said.desired, said.because)
 
     def _decided(self, decision: Decision) -> None:
         self.decisions.append(Decided(self._clock.now_s(), decision))

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake
+from tidegate.core.effects import (
+    Decision,
+    Demote,
+    Launch,
+    Promote,
+    PublishRoutes,
+    Shadowed,
+    Sleep,
+    Stop,
+    Wake,
+)
 from tidegate.core.events import DemandReported, FleetConfigured, ModelsConfigured, RouteTableChanged
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport
@@ -54,7 +64,7 @@ def simulate(
 
 
 def _routed(order: object) -> None:
-    """The next table says it all."""
+    """The next table says it all, or it is only told."""
 
 
 class World:
@@ -98,6 +108,7 @@ class World:
                 Wake: lambda order: self._fleet.wake(order),
                 Promote: _routed,
                 Demote: _routed,
+                Shadowed: _routed,
                 PublishRoutes: self._publish,
                 Decision: lambda decision: self._decisions.append((kernel.now_s, decision)),
             },

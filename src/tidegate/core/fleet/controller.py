@@ -20,6 +20,7 @@ from tidegate.core.effects import (
     Prefetch,
     Promote,
     PublishRoutes,
+    Shadowed,
     Sleep,
     Stop,
     Wake,
@@ -64,7 +65,9 @@ FleetEvent = (
     | SpendingRestored
     | Tick
 )
-FleetEffect = Launch | Promote | Demote | Sleep | Wake | Stop | Prefetch | PublishRoutes | Decision | WakeAt
+FleetEffect = (
+    Launch | Promote | Demote | Sleep | Wake | Stop | Prefetch | PublishRoutes | Decision | Shadowed | WakeAt
+)
 
 
 class FleetController:
@@ -235,7 +238,9 @@ class FleetController:
             if decision is not None:
                 price = decision.chosen.cost_per_h
                 self._spending.decided(decision.model, decision.desired, price, now_s)
-        return [decision for decision in settled if decision is not None]
+        shadowed = [plan.look_aside(demand, standing, now_s) for plan, demand, _, standing in asked]
+        said: list[Decision | Shadowed | None] = [*settled, *shadowed]
+        return [effect for effect in said if effect is not None]
 
     # ---- 6. routes ----
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate.core.effects import Decision, Prediction
+from tidegate.core.effects import Decision, Prediction, Shadowed
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
@@ -12,6 +12,7 @@ from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal
+from tidegate.core.fleet.shadow import Shadow
 from tidegate.core.fleet.starts import StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
@@ -46,6 +47,7 @@ class Plan:
         """Since the last decision told."""
         self._before = 0
         self._basis: _Basis | None = None
+        self._shadow: Shadow | None = None
         self._said: tuple[int, str | None, int, str] | None = None
         """Number, holder, what was asked for and remark, of the decision told last."""
 
@@ -64,6 +66,10 @@ class Plan:
         self.spec = spec
         self.gate.configure(spec.restarts)
         self.autoscaler.configure(spec.scaling, now_s)
+        if self._shadow is not None and self._shadow.policy is spec.shadow:
+            self._shadow.configure(spec, now_s)
+        else:
+            self._shadow = None
 
     def is_outdated(self, replica: Replica) -> bool:
         """It was started in another way than one would be now. One that is lent by another model of its group
@@ -103,6 +109,19 @@ class Plan:
             return None
         self._said = saying
         return self.decision()
+
+    def look_aside(self, demand: Demand, standing: Standing, now_s: float) -> Shadowed | None:
+        """Let the second policy, if there is one, look at the same turn."""
+        if self.spec.shadow is None:
+            return None
+        if self._shadow is None:
+            self._shadow = Shadow(self.model, self.spec.shadow, self.spec, standing.live, now_s)
+        return self._shadow.look(demand, standing, self.spec, self.desired, now_s)
+
+    @property
+    def shadowed(self) -> Shadowed | None:
+        """How the second policy stands; None without one."""
+        return self._shadow.said if self._shadow else None
 
     def decision(self) -> Decision | None:
         """The number in force and what it was decided on; None before the first turn."""

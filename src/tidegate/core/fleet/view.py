@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.core.effects import Decision
+from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.fleet.budget import Spent
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
@@ -62,6 +62,8 @@ class ModelView:
     """Failed starts in a row."""
     last_failure: Failure | None
     replicas: tuple[ReplicaView, ...]
+    shadow: Shadowed | None = None
+    """How a second policy would do; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def model_view(
         failures=plan.gate.failures,
         last_failure=last_failure,
         replicas=replica_views(replicas, demand),
+        shadow=plan.shadowed,
     )
 
 

@@ -13,7 +13,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.core.effects import Decision, Demote, Launch, Promote, PublishRoutes, Sleep, Stop, Wake, WakeAt
+from tidegate.core.effects import (
+    Decision,
+    Demote,
+    Launch,
+    Prefetch,
+    Promote,
+    PublishRoutes,
+    Shadowed,
+    Sleep,
+    Stop,
+    Wake,
+    WakeAt,
+)
 from tidegate.core.events import DemandReported, FleetConfigured
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import ModelId
@@ -86,7 +98,7 @@ def flow(
 
 
 def _nothing(order: object) -> None:
-    """The next table says it, or the next slot comes anyway."""
+    """The next table says it, the next slot comes anyway, or it is only told."""
 
 
 class _FluidWorld:
@@ -129,6 +141,8 @@ class _FluidWorld:
             Wake: self._fleet.wake,
             Promote: _nothing,
             Demote: _nothing,
+            Prefetch: _nothing,
+            Shadowed: _nothing,
             PublishRoutes: self._publish,
             Decision: lambda decision: self._decisions.append((self._now_s, decision)),
             WakeAt: _nothing,
