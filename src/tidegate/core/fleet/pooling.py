@@ -51,8 +51,9 @@ class Pools:
         self._demand = demand
         self._cold = cold
         self._growth: dict[ModelId, Growth] = {}
-        self._mixes: dict[ModelId, tuple[float, Held]] = {}
-        """With the moment at which each is to be worked out anew."""
+        self._mixes: dict[ModelId, tuple[float, int, Held]] = {}
+        """With the moment at which each is to be worked out anew, and the number for which it was: what a sleeping
+        model needs beside it is another thing than what a busy one does."""
         self._grants: dict[ModelId, PoolGrant] = {}
 
     def __repr__(self) -> str:
@@ -67,7 +68,7 @@ class Pools:
     def mix(self, model: ModelId) -> Held:
         """What the cheapest mix holds of this model, as worked out last."""
         found = self._mixes.get(model)
-        return found[1] if found else NOTHING
+        return found[2] if found else NOTHING
 
     def granted(self, model: ModelId) -> PoolGrant:
         """What this model may hold."""
@@ -85,8 +86,9 @@ class Pools:
         if plan.demand.complete_since_s is not None:  # what is not known teaches nothing
             growth.note(min(need, plan.spec.scaling.max_replicas), standing, now_s)
         mix = self._mixes.get(plan.model)
-        if mix is None or now_s >= mix[0]:
-            self._mixes[plan.model] = (now_s + MIX_EVERY_S, self._worked_out(plan, growth))
+        if mix is None or now_s >= mix[0] or plan.desired != mix[1]:
+            held = self._worked_out(plan, growth)
+            self._mixes[plan.model] = (now_s + MIX_EVERY_S, plan.desired, held)
 
     def share(
         self,

@@ -240,6 +240,21 @@ def test_while_the_demand_is_not_known_time_takes_nobody_out_of_the_pool(world, 
     assert len(orders(world, 400)) == 2, "and then it goes on"
 
 
+def test_one_that_wakes_is_not_replaced_in_its_bed(world, settings):
+    """What the mix asks for beside nothing, one sleeper, is not asked for once that one serves."""
+    served(world, settings, 1, pool=SLEEPERS, start=100, max_replicas=2)
+    for burst in range(6):
+        at = 100 * (burst + 1)
+        world.run(at, at + 60, in_flight=0, last_active=at)
+        if burst or world.ordered("sleep"):
+            slept(world, at + 61, "m-1")
+        world.report(at + 70, queued=1)
+        woken(world, at + 73, "m-1")
+        world.run(at + 74, at + 90, in_flight=1)
+    assert world.ordered("wake") == ["m-1"] * 6
+    assert world.ordered("launch") == ["m-1"]
+
+
 # ---- shared ----
 
 
