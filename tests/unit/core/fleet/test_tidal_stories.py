@@ -1,6 +1,7 @@
 """The default law at work: a ledger that flows, replicas that take their time, and the number that is proposed."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -225,6 +226,19 @@ class TestWhatIsNotKnown:
         fleet.run(900, 1.0)
 
         assert fleet.standing < 5
+
+
+class TestSettings:
+    def test_what_was_learned_outlives_a_change_of_them(self):
+        fleet = Fleet().run(300, 1.0).run(600, 4.0)
+        each = fleet.said.inputs["requests_per_s_each"]
+        before, fleet.scaling = fleet.law, replace(fleet.scaling, scale_down_delay_s=300.0)
+        fleet.law = Tidal(fleet.scaling, fleet.standing, fleet.now_s)
+        fleet.law.inherit(before)
+        fleet.run(1, 4.0)
+
+        assert fleet.said.inputs["requests_per_s_each"] == pytest.approx(each, rel=0.05)
+        assert fleet.said.inputs["reserve"] > 0.0
 
 
 class TestClients:

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal, Situation, policy_for
+from tidegate.core.fleet.scaling.policies.base import Learned
 from tidegate.core.fleet.scaling.schedule import floor_at
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
@@ -129,7 +130,10 @@ class Autoscaler:
         return Proposal(floor, proposal.asked, because, "schedule", next_s, proposal.inputs)
 
     def _begin(self, standing: int, now_s: float) -> None:
+        before = getattr(self, "_policy", None)
         self._policy = policy_for(self._scaling, standing, now_s)
+        if isinstance(before, Learned) and isinstance(self._policy, Learned):
+            self._policy.inherit(before)
         self._proposed = standing
         self._since_s = now_s
 

@@ -95,6 +95,11 @@ class Reader:
     def __repr__(self) -> str:
         return f"<Reader {self._pace!r} {self._growth!r} {self._clients!r} trust={self._trust:.2f}>"
 
+    def under(self, scaling: Scaling) -> Reader:
+        """The same with other settings."""
+        self._scaling, self._full = scaling, None
+        return self
+
     def look(self, seen: Situation, now_s: float) -> Reading:
         """Take in the situation."""
         demand, past = seen.demand, seen.demand.past

@@ -6,7 +6,7 @@ A policy proposes; it never launches, and it is not the last word: ``scaling.lim
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.coldstart import Readiness
@@ -163,3 +163,11 @@ class Policy(Protocol):
 
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """How many replicas, and why."""
+
+
+@runtime_checkable
+class Learned(Protocol):
+    """A policy that has learned something which other settings do not make untrue."""
+
+    def inherit(self, before: object) -> None:
+        """Take over what the policy before this one had learned, if it is of the same kind."""

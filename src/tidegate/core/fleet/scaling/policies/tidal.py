@@ -59,6 +59,17 @@ class Tidal:
     def __repr__(self) -> str:
         return f"<Tidal {self._reader!r} {self._hold!r} {self._swings!r}>"
 
+    @property
+    def learned(self) -> tuple[Reader, Spikes, Swings]:
+        """What another law of this kind may go on with."""
+        return self._reader, self._spikes, self._swings
+
+    def inherit(self, before: object) -> None:
+        """What replicas carry, how demand grows and how long bursts last stays true under other settings."""
+        if isinstance(before, Tidal):
+            self._reader, self._spikes, self._swings = before.learned
+            self._reader = self._reader.under(self._scaling)
+
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number.
 
