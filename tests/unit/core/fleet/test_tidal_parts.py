@@ -114,6 +114,14 @@ class TestWhatAReplicaCarries:
 
         assert pace.samples == 0
 
+    def test_answers_that_come_at_once_teach_nothing(self):
+        pace, ledger = Pace(), Ledger().flow(2.0, 0.0, 120)
+        for _ in range(12):
+            ledger.flow(2.0, 0.0, 10)
+            pace.look(ledger.past, 1, 256, None, ledger.now_s)
+
+        assert pace.samples == 0
+
     @given(st.floats(1.0, 60.0), st.floats(0.1, 60.0))
     def test_a_stricter_promise_never_carries_more(self, ttft_s, tpot_ms):
         pace = learned([(15, truth(15)), (40, truth(40))])

@@ -216,7 +216,8 @@ class Pace:
             return None
         first = (there * OVER_S - later * (OVER_S - EDGE_S)) / EDGE_S
         done = (ended - refused) * OVER_S
-        if done < ENDED_LEAST or abs(last - first) > STEADY * done:
+        # Answers that come at once leave nothing in flight when somebody looks.
+        if done < ENDED_LEAST or there <= 0.0 or abs(last - first) > STEADY * done:
             return None
         return there * OVER_S / done
 
