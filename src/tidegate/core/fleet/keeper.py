@@ -304,7 +304,7 @@ class Keeper:
             for replica in kept:
                 self._keep(replica, now_s)
             lacking -= len(kept)
-            woken = self.pools.wake(plan, crew, lacking, launching, self._because(plan), now_s)
+            woken = self.pools.wake(plan, crew, lacking, launching, plan.because, now_s)
             # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
             lacking -= len(woken) + len(crew.dozing)
             coming_up = sum(r.is_coming_up for r in crew.coming)
@@ -312,8 +312,10 @@ class Keeper:
         idle = len(crew.coming) - max(0, missing)
         if idle > 0 and plan.spec.pool.is_used:
             idle -= min(idle, self.pools.short(plan, crew))
+        if missing == 0 and not crew.coming:
+            return effects  # nearly always
         standing = len(crew.serving) + len(crew.coming)
-        because = f"{plan.desired} of {standing} wanted: {self._because(plan)}"
+        because = f"{plan.desired} of {standing} wanted: {plan.because}"
         effects += self._drain(drain.victims(crew.coming, max(0, idle), self._demand), because, now_s)
         surplus = drain.victims(crew.serving, max(0, -missing), self._demand)
         return effects + self._put_away(plan, crew, surplus, because, now_s)
@@ -378,7 +380,7 @@ class Keeper:
             effects += self.pools.promote(plan, plan.desired - serving, launching, now_s)
             new = [replica for replica in new if not replica.is_warm]
         excess = drain.victims(new, max(0, len(new) - plan.desired), self._demand)
-        effects += self._drain(excess, f"{plan.desired} wanted: {self._because(plan)}", now_s)
+        effects += self._drain(excess, f"{plan.desired} wanted: {plan.because}", now_s)
         old = [replica for replica in old if replica.is_live]
         coming_up = sum(replica.is_coming_up for replica in new if replica.is_live)
         missing = plan.desired - len(new) - len(old)
@@ -418,7 +420,7 @@ class Keeper:
                 break
             replica = self.replicas.launch(plan.model, plan.spec, now_s)
             replica.fetch_s = self.cold.fetch_s(plan.model)
-            effects.append(Launch(replica.replica_id, plan.model, because or self._because(plan)))
+            effects.append(Launch(replica.replica_id, plan.model, because or plan.because))
         return effects
 
     def _drain(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
@@ -432,10 +434,6 @@ class Keeper:
             if not served:
                 effects.append(self._stop(replica, because, now_s))
         return effects
-
-    def _because(self, plan: Plan) -> str:
-        decision = plan.decision()
-        return decision.because if decision else ""
 
     # ---- ends ----
 

@@ -123,6 +123,11 @@ class Plan:
         """How the second policy stands; None without one."""
         return self._shadow.said if self._shadow else None
 
+    @property
+    def because(self) -> str:
+        """Why the number in force is what it is; empty before the first turn. Cheaper than the whole decision."""
+        return self._because(self._basis) if self._basis else ""
+
     def decision(self) -> Decision | None:
         """The number in force and what it was decided on; None before the first turn."""
         if self._basis is None:
