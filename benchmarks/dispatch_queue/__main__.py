@@ -146,8 +146,12 @@ def drain(report: Report, seeds: range, _quick: bool) -> None:
     report.row("drain", "computations of a beginning that it alone had", times, 1.0, at_most=True)
     ratio = max(one.ttft_p99_ratio for one in found)
     report.note("drain", "p99 TTFT in the ten seconds after it", f"{ratio:.3g}x")
+    ratio = max(one.announced_p99_ratio for one in found)
+    report.note("drain", "and in the five before it, when its leave is known", f"{ratio:.3g}x")
     steady = max(one.steady_p99_ratio for one in found)
     report.note("drain", "the same with a replica less from the start", f"{steady:.3g}x")
+    ratio = max(drained(seed, 0.0).ttft_p99_ratio for seed in seeds)
+    report.note("drain", "after one that was not announced (handover: 0s)", f"{ratio:.3g}x")
 
 
 def conservation(report: Report, seeds: range, quick: bool) -> None:

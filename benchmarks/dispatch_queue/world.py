@@ -21,7 +21,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.lifecycle import State
 from tidegate.core.outcomes import MEANING, Outcome
-from tidegate.core.settings import DispatchConfig
+from tidegate.core.settings import HANDOVER_S, DispatchConfig
 from tidegate.core.types import Address, FlowId, ModelId, ModelRoute, ReplicaId, RequestId, Route, RouteTable
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
@@ -146,8 +146,9 @@ class World:
         if factor != 1.0:
             made.slow_down(factor)
 
-    def publish(self, draining: tuple[str, ...] = ()) -> None:
-        """A new table with the engines that are there."""
+    def publish(self, draining: tuple[str, ...] = (), leaving: tuple[str, ...] = ()) -> None:
+        """A new table with the engines that are there. Those leaving are to drain within ``HANDOVER_S``."""
+        leaves_at_s = self.kernel.now_s + HANDOVER_S
         self._version += 1
         routes = tuple(
             Route(
@@ -157,6 +158,7 @@ class World:
                 Address("sim", 1),
                 0 if replica_id in draining else self.slots,
                 "openai",
+                leaves_at_s=leaves_at_s if replica_id in leaving else None,
             )
             for replica_id in sorted(self.engines)
         )

@@ -115,6 +115,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         price_per_h=model.price_per_h,
         start_deadline_s=model.start_deadline_s,
         drain_deadline_s=model.drain_deadline_s,
+        handover_s=model.handover_s if Routing(model.routing) is Routing.LEAST_SECONDS else 0.0,
         expected_start_s=model.expected_start_s,
         pool=Pool(**_values(model.pool)),
         prefetch=Prefetching(model.prefetch),

@@ -18,6 +18,7 @@ from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
 from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
+    HANDOVER_S,
     OWN_ROUTINGS,
     DispatchConfig,
     FleetModel,
@@ -289,6 +290,12 @@ class ModelKeys(Strict):
         default=_MODEL.drain_deadline_s,
         alias="drain_deadline",
         description="A draining replica with requests left is stopped after this",
+    )
+    handover_s: Annotated[float, kinds.duration("0s", "5m")] = Field(
+        default=HANDOVER_S,
+        alias="handover",
+        description="With `routing: least_seconds`, a replica that is to drain because fewer are wanted is announced for "
+        "so long, and others take over the beginnings that only it has cached; 0s: it drains at once",
     )
     stop_grace_s: Annotated[float, kinds.duration("0s", "1h")] = Field(
         default=STOP_GRACE_S,

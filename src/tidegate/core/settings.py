@@ -317,6 +317,11 @@ class Pool:
 NO_POOL = Pool()
 
 
+HANDOVER_S = 5.0
+"""Where requests go to whoever has their beginning. Three replicas compute 40 beginnings of 6,000 tokens, one at a time
+each, within this."""
+
+
 @dataclass(frozen=True, slots=True)
 class FleetModel:
     """What the FleetController needs to know about one model."""
@@ -334,6 +339,9 @@ class FleetModel:
     """A replica that is not ready by then is given up and stopped."""
     drain_deadline_s: float = 120.0
     """A draining replica with requests left is stopped after this."""
+    handover_s: float = 0.0
+    """For so long a replica that is to drain because fewer are wanted is announced as leaving. 0: it drains at once,
+    which is right where nobody routes by what replicas have in their caches."""
     expected_start_s: float | None = None
     """Cold start to expect before one has been measured."""
     prefetch: Prefetching = Prefetching.AHEAD

@@ -63,6 +63,8 @@ class Route:
     """Kind and number of its GPUs, where replicas of one model differ in that."""
     adapters: tuple[str, ...] | None = None
     """LoRA adapters that its engine says are on the GPU; None: it does not say."""
+    leaves_at_s: float | None = None
+    """It serves, and is to drain at this moment unless it is called back: others take over what its cache holds."""
 
 
 @value

@@ -1,13 +1,15 @@
 """Which replica goes, and when its end may be ordered.
 
-Two steps. First it drains: the table gives it no more slots, the gateways let its requests end. Then it
-is stopped, when every gateway has said, having read that table, that nothing of its own is in flight
+Three steps. First it is announced as leaving, if it goes only because fewer are wanted: for some seconds the gateways
+have others take over what its cache holds. Then it drains: the table gives it no more slots, the gateways let its
+requests end. Then it is stopped, when every gateway has said, having read that table, that nothing of its own is in flight
 there; or when the deadline has passed, and the order says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.replicas import Replica
@@ -18,17 +20,40 @@ STOP_AGAIN_S = 30.0
 
 
 def victims(live: Sequence[Replica], surplus: int, demand: DemandBook) -> list[Replica]:
-    """The replicas with least to lose: those still coming up, newest first, then those that serve, by
-    tokens in flight, newest first among equals."""
+    """The replicas with least to lose: those still coming up, newest first, then those that serve, the ones announced
+    before any other, by tokens in flight, newest first among equals."""
     if surplus <= 0:  # nearly always, and there may be a thousand
         return []
 
-    def loss(replica: Replica) -> tuple[bool, int, int]:
+    def loss(replica: Replica) -> tuple[bool, float, int, int]:
         load = demand.load(replica.replica_id)
         serves = replica.state is State.SERVING
-        return serves, load.tokens if serves and load else 0, -replica.number
+        leaves_s = inf if replica.leaves_at_s is None else replica.leaves_at_s
+        return serves, leaves_s, load.tokens if serves and load else 0, -replica.number
 
     return sorted(live, key=loss)[:surplus]
+
+
+def due(
+    serving: Sequence[Replica], surplus: Sequence[Replica], handover_s: float, now_s: float
+) -> list[Replica]:
+    """Those of the surplus that have been announced for long enough; the others of it are announced from now on.
+
+    Who is not, or no longer, among the surplus is called back. 0 s announces nobody, and neither does a surplus of all
+    that serve: there is nobody to hand over to.
+    """
+    going = {replica.replica_id for replica in surplus}
+    for replica in serving:
+        if replica.replica_id not in going:
+            replica.leaves_at_s = None
+    if handover_s <= 0.0 or len(surplus) >= len(serving):
+        return list(surplus)
+    for replica in surplus:
+        if replica.leaves_at_s is None:
+            replica.leaves_at_s = now_s + handover_s
+    return [
+        replica for replica in surplus if replica.leaves_at_s is not None and now_s >= replica.leaves_at_s
+    ]
 
 
 def kept_first(draining: Sequence[Replica]) -> list[Replica]:

@@ -46,6 +46,8 @@ class Keeper:
         self._replaced_s: dict[ModelId, float] = {}
         """When a replica of the model was last replaced."""
         self._plans: Mapping[ModelId, Plan] = {}
+        self._leaves_s: list[float] = []
+        """The moments at which those that are announced as leaving are to go."""
 
     def __repr__(self) -> str:
         return f"<Keeper {self.replicas!r} failures={len(self.failures)}>"
@@ -265,6 +267,7 @@ class Keeper:
             if r.model not in self._plans and (r.is_live or r.state is State.SLEEPING)
         ]
         effects = self._drain(unwanted, "its model was removed", now_s)
+        self._leaves_s.clear()
         pooled: list[Plan] = []
         for model, plan in self._plans.items():
             replicas = by_model.get(model, [])
@@ -293,6 +296,7 @@ class Keeper:
         """
         crew = Crew.of(replicas)
         effects: list[Order] = []
+        leaving = self._leaving(plan, crew, now_s)
         missing = plan.desired - len(crew.serving)
         if missing > 0 and (crew.warm or plan.spec.pool.group):
             promoted = self.pools.promote(plan, missing, launching, now_s)
@@ -317,8 +321,17 @@ class Keeper:
         standing = len(crew.serving) + len(crew.coming)
         because = f"{plan.desired} of {standing} wanted: {plan.because}"
         effects += self._drain(drain.victims(crew.coming, max(0, idle), self._demand), because, now_s)
-        surplus = drain.victims(crew.serving, max(0, -missing), self._demand)
-        return effects + self._put_away(plan, crew, surplus, because, now_s)
+        return effects + self._put_away(plan, crew, leaving, because, now_s)
+
+    def _leaving(self, plan: Plan, crew: Crew, now_s: float) -> list[Replica]:
+        """Of those that serve beyond the number desired, the ones to go in this turn; the others of them are announced.
+        What a cap takes goes at once."""
+        surplus = drain.victims(crew.serving, len(crew.serving) - plan.desired, self._demand)
+        handover_s = 0.0 if plan.is_capped else plan.spec.handover_s
+        gone = drain.due(crew.serving, surplus, handover_s, now_s)
+        staying = [replica for replica in surplus if replica not in gone]
+        self._leaves_s += [r.leaves_at_s for r in staying if r.leaves_at_s is not None]
+        return gone
 
     def _put_away(
         self, plan: Plan, crew: Crew, replicas: Iterable[Replica], because: str, now_s: float
@@ -367,6 +380,8 @@ class Keeper:
            way out or up and starts do not fail. What serves is worth more than what may never start.
         """
         live = [replica for replica in replicas if replica.is_live]
+        for replica in live:
+            replica.leaves_at_s = None  # who goes is another question now
         new = [replica for replica in live if not plan.is_outdated(replica)]
         old = [replica for replica in live if plan.is_outdated(replica)]
         unready = [replica for replica in old if replica.state is not State.SERVING]

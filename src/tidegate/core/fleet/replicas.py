@@ -60,6 +60,8 @@ class Replica:
     drain_version: int | None = None
     """The first table that showed it draining; None until that is published."""
     drain_due_s: float | None = None
+    leaves_at_s: float | None = None
+    """It serves, and is to be put away at this moment unless it is wanted again."""
     stopped_s: float | None = None
     """When Stop was last ordered."""
     stop_because: str = ""
@@ -150,6 +152,7 @@ class Replica:
         self.is_coming_up = state in COMING_UP
         self.is_live = state in LIVE
         self.is_ended = state in ENDED
+        self.leaves_at_s = None
         if state is State.SERVING:
             self.has_served = True
             self.drain_version = None

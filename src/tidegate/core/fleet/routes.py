@@ -66,6 +66,7 @@ def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...
             last is not None
             and last.state is State.SERVING is replica.state
             and last.address is replica.address
+            and last.leaves_at_s == replica.leaves_at_s
         ):
             routes.append(last)  # what it was started for does not change, and nearly always it is so
         elif not replica.is_ended:
@@ -88,6 +89,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         and last.slots == free
         and last.expected_ready_s == ready_s
         and last.address == replica.address
+        and last.leaves_at_s == replica.leaves_at_s
     ):
         return last
     replica.route = Route(
@@ -98,6 +100,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         slots=free,
         engine=replica.spec.engine,
         expected_ready_s=ready_s,
+        leaves_at_s=replica.leaves_at_s,
     )
     return replica.route
 

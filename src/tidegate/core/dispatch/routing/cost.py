@@ -14,6 +14,7 @@ at high load caches would be given up for a short wait. Sums within a microsecon
 A replica that has a prompt's beginning is cheaper by the prefill that it saves, until it has more than that waiting;
 then another computes the beginning and has it too. While a beginning lives on fewer replicas than its share of the
 traffic needs (``Heat``), a copy counts as if it were there: what it costs is paid once, and gained with each later hit.
+Of replicas that are about to leave, others take over what they alone have (``Handover``).
 """
 
 from __future__ import annotations
@@ -87,6 +88,8 @@ class LeastSeconds:
                 holders |= bits
             if found:
                 wanted, most = insight.copies_wanted(arrived, found)
+        if insight.handover.leaving:
+            candidates = insight.handover.among(arrived, found, candidates, loads, now_s)
         best, below_s = candidates[0], inf
         for seat in candidates:
             load = loads[seat.replica_id]
@@ -112,13 +115,16 @@ class LeastSeconds:
         return best
 
     def explain(self, entry: Entry, candidates: Sequence[Seat], now_s: float) -> Iterator[Terms]:
-        """The sum of each candidate, term by term, as it is now."""
+        """The sum of each candidate, term by term, as it is now; without those that it may not go to because some are
+        about to leave (``Handover``)."""
         insight, arrived = self.insight, entry.arrived
         recall = insight.recall
         tokens = arrived.prompt_tokens * recall.token_scale
         found = recall.walk(arrived) if arrived.prefix else _NOT_FOUND
         evicts = insight.eviction if arrived.prefix else insight.spread
         wanted, most = insight.copies_wanted(arrived, found) if found else (0, 0.0)
+        if insight.handover.leaving:
+            candidates = insight.handover.among(arrived, found, candidates, insight.loads, now_s)
         for seat in candidates:
             load = insight.loads[seat.replica_id]
             cached = recall.cached(arrived, found, load)

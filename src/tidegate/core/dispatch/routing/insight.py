@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex, stamp_of
+from tidegate.core.dispatch.routing.handover import Handover
 from tidegate.core.dispatch.routing.heat import Heat
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
 from tidegate.core.dispatch.routing.load import CHUNK_TOKENS, WARM_AFTER_S, Load
@@ -40,6 +41,7 @@ class Insight:
         self.adapters = Residency(adapter_slots)
         self.crowd = Crowd()
         self.heat = Heat()
+        self.handover = Handover()
         self.chosen: tuple[Entry | None, Found, float] = (None, [], 0.0)
         """For whom the last choice was made, how far replicas know its chain, and what the chosen one has of it."""
         self.spread = self.eviction = 0.0
@@ -79,6 +81,7 @@ class Insight:
                 self.adapters.believe(replica_id, route.adapters)
         if self.loads.keys() != known:
             self._take_over(now_s)
+        self.handover.seats_are(seats, self.loads)
 
     def refresh(self, now_s: float) -> None:
         """Take over what was learned since the last time."""
@@ -105,13 +108,17 @@ class Insight:
             load.cache.told(stamp_of(gone_before_s))
 
     def copies_wanted(self, arrived: RequestArrived, found: Found) -> tuple[int, float]:
-        """The replicas (bits) that should get the longest known beginning too, and its tokens; 0 when enough have it."""
+        """The replicas (bits) that should get the longest known beginning too, and its tokens; 0 when enough have it.
+
+        Those that leave neither count nor get any.
+        """
         depth, bits = found[-1]
-        homes = self.heat.homes(arrived.prefix[depth - 1], len(self.loads))
-        if bits.bit_count() >= homes:
+        staying = self.recall.bits & ~self.handover.going
+        homes = self.heat.homes(arrived.prefix[depth - 1], staying.bit_count())
+        if (bits & staying).bit_count() >= homes:
             return 0, 0.0
         tokens = min(depth * arrived.block_tokens, max(0, arrived.prompt_tokens - 1))
-        return self.recall.bits & ~bits, self.recall.token_scale * tokens
+        return staying & ~bits, self.recall.token_scale * tokens
 
     # ---- a request's way through ----
 
@@ -122,6 +129,7 @@ class Insight:
             return
         arrived, recall = entry.arrived, self.recall
         visit = Visit(arrived.prefix, arrived.prompt_tokens * recall.token_scale, now_s)
+        found: Found = []
         if arrived.prefix:
             known, found, cached = self.chosen
             if known is not entry:
@@ -134,6 +142,8 @@ class Insight:
         if arrived.adapter is not None:
             visit.adapter_s = self.adapters.use(load.replica_id, arrived.adapter)
         load.enter(entry.request_id, visit, now_s, streams=arrived.streams)
+        if self.handover.leaving:
+            self.handover.sent(entry.request_id, arrived, found, load)
         self.crowd.sent(visit.work_s)
         if not arrived.streams:
             load.unwritten += visit.prompt_tokens - visit.cached
@@ -141,6 +151,7 @@ class Insight:
     def began(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
         """The entry's answer has begun at this replica."""
         load = self.loads.get(replica_id)
+        self.handover.over(entry.request_id)
         visit = None if load is None else load.begin(entry.request_id, now_s)
         if load is None or visit is None or not entry.arrived.streams:
             return
@@ -183,6 +194,7 @@ class Insight:
             self._learn(arrived, load, visit, now_s, ended)
 
     def _leave(self, entry: Entry, load: Load) -> Visit | None:
+        self.handover.over(entry.request_id)
         visit = load.leave(entry.request_id)
         if visit is not None and entry.arrived.adapter is not None:
             self.adapters.end(load.replica_id, entry.arrived.adapter)
