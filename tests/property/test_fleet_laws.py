@@ -34,6 +34,7 @@ SPEC = {
         price_per_h=1.0,
         start_deadline_s=16,
         drain_deadline_s=8,
+        handover_s=3,
     ),
     B: FleetModel(
         "llamacpp",
@@ -103,7 +104,20 @@ class Watcher:
                 self.draining_since.pop(route.replica_id, None)
             elif route.replica_id not in self.draining_since:
                 self.draining_since[route.replica_id] = self.now_s
+        self.check_leaves(table)
         self.table = table
+
+    def check_leaves(self, table):
+        """Whoever is announced serves, is not overdue, and has somebody to hand over to."""
+        for route in table.routes:
+            if route.leaves_at_s is None:
+                continue
+            assert route.state is State.SERVING
+            assert self.base_s + self.now_s < route.leaves_at_s <= self.base_s + self.now_s + 3
+            assert any(
+                other.model == route.model and other.state is State.SERVING and other.leaves_at_s is None
+                for other in table.routes
+            )
 
     def check_room(self):
         """What has been launched and not seen to end takes its room, whatever became of it."""
@@ -124,9 +138,12 @@ class Watcher:
         assert self.loads.get(order.replica_id) == 0 or self.now_s >= since_s + deadline_s
 
     def counts(self):
+        """Of each model, those that stay."""
+        announced = [r.model for r in self.table.routes if r.leaves_at_s is not None] if self.table else []
         view = self.brain.state(self.base_s + self.now_s)
         return {
             m.model: sum(r.state not in (State.DRAINING, State.STOPPED, State.FAILED) for r in m.replicas)
+            - announced.count(m.model)
             for m in view.models
         }
 
@@ -247,9 +264,10 @@ def shifted(value, by_s):
             return (value.model, value.desired, value.before, value.because, value.held_by)
         case PublishRoutes(table):
             routes = [
-                (r, None if r.expected_ready_s is None else r.expected_ready_s + by_s) for r in table.routes
+                (r, *(None if s is None else s + by_s for s in (r.expected_ready_s, r.leaves_at_s)))
+                for r in table.routes
             ]
-            return (table.version, [(r.replica_id, r.state, r.slots, ready_s) for r, ready_s in routes])
+            return (table.version, [(r.replica_id, r.state, r.slots, *moments) for r, *moments in routes])
         case _:
             return value
 

@@ -317,7 +317,7 @@ class Pool:
 NO_POOL = Pool()
 
 
-HANDOVER_S = 5.0
+HANDOVER_S = 10.0
 """Where requests go to whoever has their beginning. Three replicas compute 40 beginnings of 6,000 tokens, one at a time
 each, within this."""
 
@@ -341,7 +341,8 @@ class FleetModel:
     """A draining replica with requests left is stopped after this."""
     handover_s: float = 0.0
     """For so long a replica that is to drain because fewer are wanted is announced as leaving. 0: it drains at once,
-    which is right where nobody routes by what replicas have in their caches."""
+    which is right where nobody routes by what replicas have in their caches, and is how journals from before this
+    setting were decided."""
     expected_start_s: float | None = None
     """Cold start to expect before one has been measured."""
     prefetch: Prefetching = Prefetching.AHEAD

@@ -14,6 +14,7 @@ from tidegate.config.settings import Client, Device, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
 from tidegate.core.settings import (
     DAY_S,
+    HANDOVER_S,
     DispatchConfig,
     FleetLimits,
     FleetModel,
@@ -36,13 +37,29 @@ def model(text, **more):
     return parse(f"models: {{m: {text}}}", **more).models["m"]
 
 
+@pytest.mark.parametrize(
+    "keys, handover_s",
+    [
+        ("", HANDOVER_S),
+        ("handover: 20s", 20.0),
+        ("handover: 0s", 0.0),
+        ("handover: 20s, routing: least_tokens", 0.0),
+        ("routing: round_robin", 0.0),
+    ],
+)
+def test_a_leave_is_announced_where_requests_go_by_what_replicas_have_cached(keys, handover_s):
+    settings = parse(f"models: {{m: {{engine: vllm, weights: org/model, {keys}}}}}")
+    assert settings.models["m"].fleet.handover_s == handover_s
+
+
 def test_what_is_left_out_has_the_default_of_the_frozen_settings():
     settings = parse("models: {m: {engine: vllm, weights: org/model}}")
 
     assert settings.gateway == GatewaySettings()
     assert settings.limits == FleetLimits()
     assert settings.models["m"].dispatch == DispatchConfig()
-    assert replace(settings.models["m"].fleet, command_hash="") == FleetModel(engine="vllm")
+    fleet = replace(settings.models["m"].fleet, command_hash="")
+    assert fleet == FleetModel(engine="vllm", handover_s=HANDOVER_S)
     assert settings.models["m"].spec == EngineSpec("m", "org/model", slots=8)
     assert settings.warnings == ()
 
@@ -85,6 +102,7 @@ models:
     silent_after: 30s
     start_deadline: 5m
     drain_deadline: 10s
+    handover: 20s
     stop_grace: 3s
     expected_start: 45s
 """,
@@ -117,6 +135,7 @@ models:
         price_per_h=2.5,
         start_deadline_s=300.0,
         drain_deadline_s=10.0,
+        handover_s=0.0,  # round_robin knows no caches
         expected_start_s=45.0,
     )
     assert found.spec == EngineSpec(

@@ -470,7 +470,7 @@ class Keeper:
 
     def moments(self, now_s: float) -> list[float | None]:
         """When each replica is to be looked at again."""
-        return [self._due_s(replica, now_s) for replica in self.replicas.not_serving()]
+        return [*self._leaves_s, *(self._due_s(replica, now_s) for replica in self.replicas.not_serving())]
 
     def _start_due_s(self, replica: Replica) -> float:
         begun_s = replica.since_s if replica.state is State.WAKING else replica.start_counts_from_s

@@ -138,6 +138,7 @@ def model(
     drain_deadline=120.0,
     start=None,
     pool=None,
+    handover=0.0,
     **s,
 ):
     """Settings in the words of the stories; the rest are the product's defaults."""
@@ -151,6 +152,7 @@ def model(
         price_per_h=price,
         start_deadline_s=start_deadline,
         drain_deadline_s=drain_deadline,
+        handover_s=handover,
         expected_start_s=start,
         pool=Pool(**(pool or {})),
     )

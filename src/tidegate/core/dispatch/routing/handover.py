@@ -5,7 +5,8 @@ once, while clients wait behind that. So its leave is announced (``Route.leaves_
 
 1. Whose beginning only leaving replicas have is sent to one that stays, and has it computed there: a *move*. One that
    stays computes one move at a time, so that nobody waits behind two.
-2. While there is nobody free for a move, or the same beginning is being moved already, requests go where it is.
+2. While there is nobody free for a move, requests go where their beginning is; so do those whose beginning stays only
+   on replicas that compute a move: they need not wait behind it, least of all behind their own.
 3. All others go to those that stay: who leaves is to be empty soon.
 
 What is asked for most comes by first, and so is moved first. Where only leaving replicas have room they are used: they
@@ -74,23 +75,18 @@ class Handover:
         staying = [seat for seat in candidates if not loads[seat.replica_id].bit & leaving]
         if not staying or len(staying) == len(candidates):
             return candidates
-        moves = [move for move in self._moves.values() if now_s < move[2]]
+        busy, moved = self._under_way(now_s)
         block = self._only_leaving(arrived, found)
-        if block is not None and all(block != moved for _, moved, _ in moves):
-            busy = 0
-            for bit, _, _ in moves:
-                busy |= bit
+        if block is None:
+            holders = found[-1][1] & ~leaving if found else 0
+            if not holders or holders & ~busy:
+                return staying  # 3
+        elif block not in moved:
             free = [seat for seat in staying if not loads[seat.replica_id].bit & busy]
             if free:
                 return free  # 1
-        elif block is None and not self._is_moved(arrived, found, moves):
-            return staying  # 3
-        holders = 0
-        for _, bits in found:
-            holders |= bits
-        return [
-            seat for seat in candidates if loads[seat.replica_id].bit & leaving & holders
-        ] or candidates  # 2
+        held = leaving & _all(found)
+        return [seat for seat in candidates if loads[seat.replica_id].bit & held] or candidates  # 2
 
     def sent(self, request_id: RequestId, arrived: RequestArrived, found: Found, load: Load) -> None:
         """The request was sent there; ``found`` is from before."""
@@ -113,9 +109,18 @@ class Handover:
             return None
         return arrived.prefix[depth - 1]
 
-    def _is_moved(
-        self, arrived: RequestArrived, found: Found, moves: Sequence[tuple[int, int, float]]
-    ) -> bool:
-        """One that stays counts as having the beginning, but has yet to compute it; and some leaving one has it."""
-        depth = max((depth for depth, bits in found if bits & self.leaving), default=0)
-        return depth > 0 and any(arrived.prefix[depth - 1] == moved for _, moved, _ in moves)
+    def _under_way(self, now_s: float) -> tuple[int, set[int]]:
+        """The replicas (bits) that compute a move, and what is moved."""
+        busy, moved = 0, set[int]()
+        for bit, block, until_s in self._moves.values():
+            if now_s < until_s:
+                busy |= bit
+                moved.add(block)
+        return busy, moved
+
+
+def _all(found: Found) -> int:
+    bits = 0
+    for _, some in found:
+        bits |= some
+    return bits
