@@ -28,6 +28,8 @@ class Drained:
     ttft_p99_ratio: float
     announced_p99_ratio: float
     """From its announcement until it drains; NaN where it is not announced."""
+    slow: int
+    """Requests that took three times that p99 or more, in the twenty seconds from the first table that said anything."""
     steady_p99_ratio: float
     """Without anybody leaving, on as many replicas as are left."""
     sent_there: int
@@ -42,7 +44,7 @@ def drained(seed: int, handover_s: float = HANDOVER_S) -> Drained:
     if handover_s:
         world.kernel.at(LEAVES_S, partial(world.publish, (), (last,)))
     world.kernel.at(drains_s, partial(world.publish, (last,)))
-    world.run(drains_s + 2 * WINDOW_S)
+    world.run(LEAVES_S + 3 * WINDOW_S)
     before = _came(asks, LEAVES_S - 3 * WINDOW_S, LEAVES_S)
     held: dict[int, set[str]] = {}
     names = {request_id: replica_id for _, replica_id, request_id in world.sent}
@@ -57,13 +59,14 @@ def drained(seed: int, handover_s: float = HANDOVER_S) -> Drained:
     )
     earlier = _p99(_came(asks, LEAVES_S - WINDOW_S, LEAVES_S))
     fewer, others = _world(seed, REPLICAS - 1)
-    fewer.run(drains_s + 2 * WINDOW_S)
+    fewer.run(LEAVES_S + 3 * WINDOW_S)
     sent_there = [at_s for at_s, replica_id, _ in world.sent if replica_id == last and at_s > drains_s]
     return Drained(
         len(alone),
         sum(computed.values()),
         _p99(_came(asks, drains_s, drains_s + WINDOW_S)) / earlier,
         _p99(_came(asks, LEAVES_S, drains_s)) / earlier if handover_s else nan,
+        sum(ask.ttft_s >= 3.0 * earlier for ask in _came(asks, LEAVES_S, LEAVES_S + 2 * WINDOW_S)),
         _p99(_came(others, drains_s, drains_s + WINDOW_S)) / earlier,
         len(sent_there),
     )

@@ -218,8 +218,9 @@ class DispatchMachine(RuleBasedStateMachine):
                 # A replica's slots change only downwards to nothing, when it drains.
                 0 if state is not State.SERVING else 4,
                 "openai",
+                leaves_at_s=self.now_s + 5.0 if state is State.SERVING and mark == 0 else None,
             )
-            for n, (model, _, state) in sorted(replicas.items())
+            for n, (model, mark, state) in sorted(replicas.items())
         )
         there = {route.replica_id for route in self.routes}
         table = RouteTable(self.version, tuple(ModelRoute(model, can_serve) for model in "ab"), self.routes)

@@ -90,6 +90,27 @@ def test_but_not_behind_a_move():
     assert world.pick(**asked(HOT, 1)) == "b"
 
 
+def test_nor_to_it_where_it_has_but_the_first_of_it():
+    world = with_beginnings("a", "b")
+    world.serve("b", 6_000, HOT + chain(*range(300, 320)))
+    told(world, "a")
+    world.give("b", **asked(WARM, 1))
+
+    assert world.pick(6_000, HOT + chain(*range(300, 320))) == "b"
+
+
+def test_when_the_one_that_computes_a_move_dies_another_one_does():
+    world = with_beginnings("a", "b", "c")
+    told(world, "a")
+    first = world.pick(**asked(HOT, 1))
+    moving = world.give(first, **asked(HOT, 1))
+    world.seats = [seat for seat in world.seats if seat.replica_id != first]
+    world.tell("seats_are", world.seats, world.now_s)
+    world.tell("left", moving, first)
+
+    assert world.pick(**asked(HOT, 2)) in {"b", "c"} - {first}
+
+
 def test_requests_without_a_beginning_avoid_it():
     world = seconds_world("a", "b")
     world.give("b", tokens=5_000)

@@ -78,15 +78,15 @@ class Handover:
         busy, moved = self._under_way(now_s)
         block = self._only_leaving(arrived, found)
         if block is None:
-            holders = found[-1][1] & ~leaving if found else 0
+            holders = found[-1][1] & ~self.going if found else 0
             if not holders or holders & ~busy:
                 return staying  # 3
         elif block not in moved:
             free = [seat for seat in staying if not loads[seat.replica_id].bit & busy]
             if free:
                 return free  # 1
-        held = leaving & _all(found)
-        return [seat for seat in candidates if loads[seat.replica_id].bit & held] or candidates  # 2
+        held = leaving & _about_all(arrived, found)
+        return [seat for seat in candidates if loads[seat.replica_id].bit & held] or staying  # 2
 
     def sent(self, request_id: RequestId, arrived: RequestArrived, found: Found, load: Load) -> None:
         """The request was sent there; ``found`` is from before."""
@@ -101,10 +101,10 @@ class Handover:
 
     def _only_leaving(self, arrived: RequestArrived, found: Found) -> int | None:
         """The last block of the beginning that leaving replicas alone have; None where those that stay have as much."""
-        if not found or found[-1][1] & ~self.leaving:
+        if not found or found[-1][1] & ~self.going:
             return None
         depth = found[-1][0]
-        kept = max((depth for depth, bits in found if bits & ~self.leaving), default=0)
+        kept = max((depth for depth, bits in found if bits & ~self.going), default=0)
         if (depth - kept) * arrived.block_tokens < MOVE_TOKENS:
             return None
         return arrived.prefix[depth - 1]
@@ -119,8 +119,10 @@ class Handover:
         return busy, moved
 
 
-def _all(found: Found) -> int:
-    bits = 0
-    for _, some in found:
-        bits |= some
-    return bits
+def _about_all(arrived: RequestArrived, found: Found) -> int:
+    """The replicas (bits) that have what is known of the prompt, but for a few tokens."""
+    held = 0
+    for depth, bits in found:
+        if (found[-1][0] - depth) * arrived.block_tokens < MOVE_TOKENS:
+            held |= bits
+    return held

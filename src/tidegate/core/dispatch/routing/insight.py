@@ -167,6 +167,7 @@ class Insight:
     def left(self, entry: Entry, replica_id: ReplicaId) -> None:
         """The entry is no longer at this replica, and was not answered there to its end."""
         load = self.loads.get(replica_id)
+        self.handover.over(entry.request_id)
         visit = None if load is None else self._leave(entry, load)
         if load is None or visit is None:
             return
@@ -178,6 +179,7 @@ class Insight:
     def answered(self, entry: Entry, replica_id: ReplicaId, now_s: float, ended: UpstreamEnded) -> None:
         """The entry's answer is complete, and the engine may have said what it counted."""
         load = self.loads.get(replica_id)
+        self.handover.over(entry.request_id)
         visit = None if load is None else self._leave(entry, load)
         if load is None or visit is None:
             return
@@ -194,7 +196,6 @@ class Insight:
             self._learn(arrived, load, visit, now_s, ended)
 
     def _leave(self, entry: Entry, load: Load) -> Visit | None:
-        self.handover.over(entry.request_id)
         visit = load.leave(entry.request_id)
         if visit is not None and entry.arrived.adapter is not None:
             self.adapters.end(load.replica_id, entry.arrived.adapter)
