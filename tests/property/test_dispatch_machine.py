@@ -1,5 +1,7 @@
 """The dispatcher's laws, over any order of arrivals, answers, failures, leavings and tables."""
 
+from dataclasses import replace
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -138,16 +140,17 @@ class DispatchMachine(RuleBasedStateMachine):
         flow=st.sampled_from("xyz"),
         for_s=st.floats(0.0, 20.0),
         streams=st.booleans(),
+        begins=st.integers(0, 2),
     )
-    def arrive(self, model, tokens, body, priority, flow, for_s, streams=True):
+    def arrive(self, model, tokens, body, priority, flow, for_s, streams=True, begins=0):
         self.names += 1
         name = f"r{self.names}"
         self.waiting.add(name)
         self.model_of[name] = model
         deadline_s = self.now_s + for_s
-        self.tell(
-            RequestArrived(name, model, tokens, None, body, deadline_s, flow, priority, streams=streams)
-        )
+        arrived = RequestArrived(name, model, tokens, None, body, deadline_s, flow, priority, streams=streams)
+        prefix = tuple(range(100 * begins, 100 * begins + 4)) if begins else ()
+        self.tell(replace(arrived, prefix=prefix, block_tokens=256 if begins else 0))
 
     @rule(seconds=st.floats(0.0, 5.0))
     def time_passes(self, seconds):
