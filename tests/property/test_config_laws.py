@@ -77,7 +77,7 @@ def models(draw):
     if model["engine"] == "openai":
         model["command"] = ["run", "{port}", *draw(st.lists(words.filter(lambda word: "{" not in word)))]
     else:
-        model["weights"] = "org/model"
+        model["weights"] = "llama-3.1-8b-h100x1" if model["engine"] == "emulated" else "org/model"
         model |= draw(
             some(
                 context=st.integers(16, 10**6),
@@ -85,7 +85,10 @@ def models(draw):
                     words.filter(lambda word: not word.startswith("--")) | st.integers() | st.booleans()
                 ),
                 env=st.dictionaries(st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), words, max_size=3),
-                lora=st.dictionaries(names, st.just("org/adapter"), max_size=2),
+                # TensorRT-LLM makes a path of any name.
+                lora=st.just({})
+                if model["engine"] == "trtllm"
+                else st.dictionaries(names, st.just("org/adapter"), max_size=2),
                 memory=sizes(2**20, 2**40),
             )
         )
