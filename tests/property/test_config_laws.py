@@ -75,7 +75,7 @@ def models(draw):
     model["scaling"] = draw(scalings())
     model["engine"] = draw(st.sampled_from(["vllm", "sglang", "trtllm", "emulated", "openai"]))
     if model["engine"] == "openai":
-        model["command"] = ["run", "{port}", *draw(st.lists(words.filter(lambda word: "{" not in word)))]
+        model["command"] = ["sh", "{port}", *draw(st.lists(words.filter(lambda word: "{" not in word)))]
     else:
         model["weights"] = "llama-3.1-8b-h100x1" if model["engine"] == "emulated" else "org/model"
         model |= draw(

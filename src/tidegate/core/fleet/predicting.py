@@ -119,9 +119,17 @@ def attainment(
         return None
     if replicas <= 0:
         return 0.0
-    found = steady(replicas, traffic, capacity, slots, promise)
-    in_line = _late_in_line(traffic, found.most_per_s, found.slack_s) / expected
-    return max(0.0, 1.0 - min(1.0, in_line)) * found.share
+
+    def kept(number: int) -> float:
+        found = steady(number, traffic, capacity, slots, promise)
+        in_line = _late_in_line(traffic, found.most_per_s, found.slack_s) / expected
+        return max(0.0, 1.0 - min(1.0, in_line)) * found.share
+
+    # Just within capacity the line is taken as it would be after hours, just beyond it as it grows in this minute, and
+    # the second is shorter. One more replica does not keep less, so it is at least what the most that are too few keep.
+    each_per_s = full_replica(traffic, capacity, slots).requests_per_s
+    too_few = int(traffic.arrivals_per_s / each_per_s)
+    return max(kept(replicas), kept(too_few) if 1 <= too_few < replicas else 0.0)
 
 
 def _prompt_s(traffic: Traffic, capacity: Capacity) -> float:

@@ -1,6 +1,6 @@
 """What a number of replicas is predicted to do to the promise."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tidegate.core.capacity import Capacity, Kind
@@ -44,6 +44,7 @@ def test_a_slow_pace_breaks_the_other_half_of_the_promise():
     assert quick > 0.99 > 0.5 > strict
 
 
+@example(arrivals=15.0, queued=0.0, prompt=1.0, output=2098.0, slots=13, replicas=29)
 @given(
     arrivals=st.floats(0.01, 200),
     queued=st.floats(0, 5_000),
