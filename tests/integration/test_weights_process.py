@@ -107,7 +107,7 @@ async def test_killed_twice_in_the_middle_it_ends_with_the_very_bytes(server, tm
 
 async def test_bytes_that_were_noted_before_the_kill_are_not_sent_again(server, tmp_path):
     async def slowly(asked, request):
-        return await server.send(request, asked, DATA, pause_s=0.03)
+        return await server.send(request, asked, DATA, pause_s=0.1)
 
     server.fault(slowly)
     async with Process(server, tmp_path) as process:
