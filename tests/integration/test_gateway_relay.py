@@ -258,6 +258,15 @@ async def test_the_body_is_rewritten_for_the_engine_that_gets_it():
         assert engine.asked[0].body == f"engine {w.records[0].replica_id}".encode()
 
 
+async def test_every_model_is_listed_from_the_first_connection_on_though_nothing_runs():
+    async with world() as w:
+        w.publish(engines=[])
+        client = await w.connect()
+        await client.send(b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        models = json.loads((await client.read()).body)
+        assert [card["id"] for card in models["data"]] == ["m", "m-adapter"]
+
+
 async def test_pages():
     async with world() as w:
 
