@@ -30,7 +30,8 @@ def test_a_law_of_this_form_is_found(true, seed):
     for thousands in (0.5, 1.0, 2.0, 8.0):
         area = 0.5 * thousands * thousands
         expected = true[0] + true[1] * thousands + true[2] * area
-        assert found.at(1.0, thousands, area) == pytest.approx(expected, rel=0.15, abs=2 * FLOOR)
+        # The prior pulls as four samples do, and at the short end, where few samples are, by up to a sixth.
+        assert found.at(1.0, thousands, area) == pytest.approx(expected, rel=0.2, abs=2 * FLOOR)
 
 
 @given(
