@@ -133,6 +133,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
             resume=model.resume,
             prefill_ahead_s=model.prefill_ahead_s,
             reserve_share=model.reserve_share,
+            max_deaths=model.max_deaths,
             max_yields=model.max_yields,
             **_values(model.slow_start),
             **_values(model.hedging),

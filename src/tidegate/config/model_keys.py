@@ -266,6 +266,11 @@ class ModelKeys(Strict):
         default=_DISPATCH.reserve_share,
         description="Of a replica's slots, those that a tenant with much in flight leaves to others while there are any",
     )
+    max_deaths: Annotated[int, kinds.whole(1, 100)] = Field(
+        default=_DISPATCH.max_deaths,
+        description="Engines that may break off on one request before its first byte; after that no other gets it, "
+        "whatever `max_retries` allows",
+    )
     max_yields: Annotated[int, kinds.whole(0, 100)] = Field(
         default=_DISPATCH.max_yields,
         description="How often a long prompt without a token is taken back from its replica for a shorter one of a "

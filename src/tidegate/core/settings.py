@@ -81,6 +81,9 @@ class DispatchConfig:
     classes compete; 0: no limit."""
     reserve_share: float = 0.04
     """Of a replica's slots, those that a tenant with much in flight leaves to others while there are any."""
+    max_deaths: int = 2
+    """Engines that may break off on one request before its first byte, whatever ``max_retries`` allows: a request that
+    kills whatever computes it would take the whole fleet down, one retry after the other."""
     max_yields: int = 3
     """How often a long prompt without a token is taken back from its replica for a shorter one of a quiet tenant
     or a higher class; 0: never."""

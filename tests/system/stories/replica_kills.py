@@ -44,7 +44,7 @@ async def engine_manners(folder: Path, weights: Path, kills: int, dice: random.R
 
 
 def _keys() -> policies.Policy:
-    return {"slots": SLOTS, "max_retries": RETRIES, "restarts": policies.at_once()}
+    return {"slots": SLOTS, "max_retries": RETRIES, "max_deaths": RETRIES + 1, "restarts": policies.at_once()}
 
 
 def _mannered(folder: Path, weights: Path) -> list[tuple[str, policies.Policy, Ask]]:

@@ -252,6 +252,7 @@ models:
     prefill_ahead: 500ms
     reserve_share: 0.1
     max_yields: 7
+    max_deaths: 4
     queue: {{class_share: 0.5, tenant_share: 0.25, ageing: 5s, aged_share: 0.2,
             max_wait_busy: 20s, max_wait_starting: 5m}}
     slow_start: {{span: 1m, tokens: 1000}}
@@ -282,6 +283,7 @@ shifts:
         prefill_ahead_s=0.5,
         reserve_share=0.1,
         max_yields=7,
+        max_deaths=4,
     )
     assert settings.shifts["chat"] == TrafficShift((("old", 95.0), ("new", 5.0)), 0.1, 2.0, 0.2, 9)
 

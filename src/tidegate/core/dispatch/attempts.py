@@ -15,9 +15,6 @@ RETRY_SHARE = 0.10
 RETRY_FLOOR = 60.0
 """Retries within half a minute, beside a tenth of the traffic: the deaths of seven whole replicas of eight slots
 need no more, and an engine that fails every request gets no more than two a second."""
-DEATHS_MAX = 2
-"""Engines that break off a request before its first byte, after which it is no longer theirs to be at fault: a request
-that kills whatever computes it would take the whole fleet down, one retry after the other."""
 RESUME_SHARE = 1.0
 """Going on with a broken stream costs its prompt once more; what is left of the answer is due anyway. So as
 many may be taken up as requests came in, and not a tenth."""
@@ -168,13 +165,14 @@ class Attempts:
                 entry.resumes += 1
                 entry.resumed_tokens = tokens or 0
             return floor.queue(entry, line, now_s)  # 5
+        is_fatal = line is not None and entry.deaths >= line.config.max_deaths > 1
         if has_begun:  # 4
             because = f"the engine failed in the middle of its answer: {failure.value}"
-            if entry.deaths >= DEATHS_MAX:
+            if is_fatal:
                 because = f"{entry.deaths} engines in a row broke off while they worked on it"
             return floor.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
         because = f"no replica answered, after {entry.attempts} tried: {failure.value}"
-        if entry.deaths >= DEATHS_MAX:
+        if is_fatal:
             because = f"{entry.deaths} engines in a row broke off while they worked on it; it is not given to another"
         return floor.turn_away(entry, Outcome.FAILED_ENGINE, because, now_s, 1.0)  # 6
 
@@ -188,7 +186,7 @@ class Attempts:
         if failure is Failure.BUSY:
             # The engine took nothing on: waiting for another turn costs it nothing either.
             return True
-        if entry.failures > line.config.max_retries or entry.deaths >= DEATHS_MAX:
+        if entry.failures > line.config.max_retries or entry.deaths >= line.config.max_deaths:
             return False
         if has_begun:
             return self._resumes.take(now_s, RESUME_SHARE)
