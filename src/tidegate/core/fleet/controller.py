@@ -81,7 +81,7 @@ class FleetController:
         self._demand = DemandBook()
         self._keeper = Keeper(self._demand)
         self._budget = StartBudget()
-        self._prefetcher = Prefetcher(self._keeper.cold.artifacts)
+        self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
         self._spending = Spending()
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen] | None = []
@@ -90,7 +90,7 @@ class FleetController:
 
     def __repr__(self) -> str:
         return (
-            f"<FleetController models={len(self._plans)} {self._keeper.replicas!r} {self._demand!r} "
+            f"<FleetController models={len(self._plans)} {self._keeper.roster.replicas!r} {self._demand!r} "
             f"route_version={self._routes.version}>"
         )
 
@@ -112,12 +112,12 @@ class FleetController:
         if self._early is not None or isinstance(event, EngineReported | WeightsSeen | SignalsReported):
             return effects
         effects += self._keeper.look_after(now_s)  # 2
-        by_model = self._keeper.replicas.by_model()
+        by_model = self._keeper.roster.replicas.by_model()
         self._keeper.replace_failing(by_model, now_s)
         effects += self._decide(by_model, now_s)  # 3
-        effects += self._keeper.act(by_model, self._launching(now_s), now_s)  # 4
-        effects += self._keeper.stop_drained(now_s)  # 5
-        self._spending.advance(self._keeper.replicas.prices(), now_s)
+        effects += self._keeper.staffing.act(by_model, self._launching(now_s), now_s)  # 4
+        effects += self._keeper.leaving.stop_drained(now_s)  # 5
+        self._spending.advance(self._keeper.roster.replicas.prices(), now_s)
         effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
         if isinstance(event, Tick):
             effects += self._prefetch(now_s)  # 7
@@ -126,8 +126,8 @@ class FleetController:
 
     def state(self, now_s: float) -> FleetView:
         """The fleet as it is. Looking changes nothing."""
-        by_model = self._keeper.replicas.by_model()
-        leftover = [replica for replica in self._keeper.replicas if replica.model not in self._plans]
+        by_model = self._keeper.roster.replicas.by_model()
+        leftover = [replica for replica in self._keeper.roster.replicas if replica.model not in self._plans]
         return FleetView(
             at_s=now_s,
             route_version=self._routes.version,
@@ -145,12 +145,12 @@ class FleetController:
                     route,
                     by_model.get(route.model, []),
                     self._demand,
-                    self._keeper.last_failure.get(route.model),
+                    self._keeper.roster.last_failure.get(route.model),
                 )
                 for route in self._model_routes(now_s)
             ),
             leftover=replica_views(leftover, self._demand),
-            failures=tuple(self._keeper.failures),
+            failures=tuple(self._keeper.roster.failures),
         )
 
     # ---- 1. facts ----
@@ -162,12 +162,12 @@ class FleetController:
             case ReplicaAdopted() | ReplicaSeen() if self._early is not None:
                 self._early.append(event)
             case ReplicaAdopted():
-                return list(self._keeper.adopt(event, now_s))
+                return list(self._keeper.seeing.adopt(event, now_s))
             case ReplicaSeen():
-                return list(self._keeper.see(event, now_s))
+                return list(self._keeper.seeing.see(event, now_s))
             case DemandReported():
                 if self._routes.hear_version(event.report.route_version):
-                    self._keeper.begin_drains_anew()
+                    self._keeper.leaving.begin_drains_anew()
                 self._demand.hear(event.report, now_s)
                 self._keeper.hear(event.report, now_s)
             case SpendingRestored():
@@ -176,12 +176,12 @@ class FleetController:
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
             case WeightsSeen():
-                self._keeper.cold.artifacts.hear(event)
+                self._keeper.roster.cold.artifacts.hear(event)
             case EngineReported():
-                self._keeper.hear_engine(event, now_s)
+                self._keeper.seeing.hear_engine(event, now_s)
             case Tick():
                 self._demand.forget_gone(now_s)
-                self._keeper.replicas.forget_ended(now_s)
+                self._keeper.roster.replicas.forget_ended(now_s)
             case _:
                 assert_never(event)
         return []
@@ -195,7 +195,7 @@ class FleetController:
             plans[model].configure(spec, now_s)
         self._plans = plans
         self._demand.keep_only(plans)
-        self._keeper.cold.artifacts.keep_only(plans)
+        self._keeper.roster.cold.artifacts.keep_only(plans)
         self._keeper.configure(plans)
         early, self._early = self._early or [], None
         return [effect for fact in early for effect in self._take_in(fact, now_s)]
@@ -207,13 +207,13 @@ class FleetController:
         wishes: list[Wish] = []
         for model, plan in self._plans.items():
             demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
-            standing = standing_of(plan, by_model.get(model, ()), self._keeper.cold, now_s)
+            standing = standing_of(plan, by_model.get(model, ()), self._keeper.roster.cold, now_s)
             proposal = plan.propose(demand, standing, now_s)
             asked.append((plan, demand, proposal, standing))
             wishes.append(plan.wish(proposal, standing, now_s))
         leaving = [
             replica.size
-            for replica in self._keeper.replicas
+            for replica in self._keeper.roster.replicas
             if not replica.is_gone
             and not (
                 (replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING)
@@ -245,21 +245,21 @@ class FleetController:
     # ---- 6. routes ----
 
     def _publish(self, now_s: float, *, on_tick: bool) -> list[FleetEffect]:
-        routes = routes_of(self._keeper.replicas, self._keeper.cold)
+        routes = routes_of(self._keeper.roster.replicas, self._keeper.roster.cold)
         published = self._routes.publish(self._model_routes(now_s), routes, now_s, on_tick=on_tick)
-        self._keeper.note_published(self._routes.version)
+        self._keeper.leaving.note_published(self._routes.version)
         return list(published)
 
     def _model_routes(self, now_s: float) -> tuple[ModelRoute, ...]:
         launching = self._launching(now_s)
-        by_model = self._keeper.replicas.by_model()
+        by_model = self._keeper.roster.replicas.by_model()
         return tuple(
-            model_route(plan, by_model.get(model, []), launching, self._keeper.cold, now_s)
+            model_route(plan, by_model.get(model, []), launching, self._keeper.roster.cold, now_s)
             for model, plan in self._plans.items()
         )
 
     def _launching(self, now_s: float) -> Launching:
-        return Launching(self._keeper.replicas, self._budget, self._limits_now(now_s), now_s)
+        return Launching(self._keeper.roster.replicas, self._budget, self._limits_now(now_s), now_s)
 
     def _limits_now(self, now_s: float) -> FleetLimits:
         """With what the day's money leaves for an hour's."""
@@ -280,7 +280,7 @@ class FleetController:
 
     def _prefetch(self, now_s: float) -> list[FleetEffect]:
         settings = {model: plan.spec.prefetch for model, plan in self._plans.items()}
-        pulling = [r.model for r in self._keeper.replicas.not_serving() if r.state is State.PULLING]
+        pulling = [r.model for r in self._keeper.roster.replicas.not_serving() if r.state is State.PULLING]
         return list(
             self._prefetcher.look(settings, lambda model: self._plans[model].demand.peak, pulling, now_s)
         )

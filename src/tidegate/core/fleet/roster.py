@@ -1,0 +1,88 @@
+"""What is known of all replicas, and what their failures mean for their models.
+
+The one place that all who give orders about replicas look at: the records, the plans, how long starts take,
+the demand. Each failure is remembered with its reason, at its model's gate and for the admin page.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from tidegate.core.effects import Demote, Launch, Promote, Sleep, Stop, Wake
+from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica, Replicas
+from tidegate.core.fleet.view import Failure
+from tidegate.core.lifecycle import State
+from tidegate.core.settings import FleetModel
+from tidegate.core.types import ModelId
+
+FAILURES_KEPT = 50
+"""How many failures of the whole fleet can be looked at; each model's last one is always kept."""
+
+Order = Launch | Promote | Demote | Sleep | Wake | Stop
+
+
+class Roster:
+    """Owns the records of all replicas."""
+
+    def __init__(self, demand: DemandBook) -> None:
+        self.replicas = Replicas()
+        self.cold = ColdStarts()
+        self.demand = demand
+        self.plans: Mapping[ModelId, Plan] = {}
+        self.failures: deque[Failure] = deque(maxlen=FAILURES_KEPT)
+        self.last_failure: dict[ModelId, Failure] = {}
+
+    def __repr__(self) -> str:
+        return f"<Roster {self.replicas!r} failures={len(self.failures)}>"
+
+    def spec_of(self, replica: Replica) -> FleetModel:
+        """Its model's settings as they are now; those it was launched with when the model is gone."""
+        plan = self.plans.get(replica.model)
+        return plan.spec if plan else replica.spec
+
+    def launch(
+        self,
+        plan: Plan,
+        missing: int,
+        coming_up: int,
+        launching: Launching,
+        now_s: float,
+        because: str | None = None,
+    ) -> list[Order]:
+        """Start as many of the missing as the model's failures, the caps and the hour allow."""
+        effects: list[Order] = []
+        for _ in range(plan.gate.allowed(missing, coming_up, now_s)):
+            if not launching.take(plan):
+                break
+            replica = self.replicas.launch(plan.model, plan.spec, now_s)
+            replica.fetch_s = self.cold.fetch_s(plan.model)
+            effects.append(Launch(replica.replica_id, plan.model, because or plan.because))
+        return effects
+
+    def note_failure(self, replica: Replica, before: State, detail: str, now_s: float) -> None:
+        """Failing to start counts against the model, and so does dying soon after being ready."""
+        self.forgive(replica, now_s)
+        replica.detail = detail
+        failure = Failure(now_s, replica.model, replica.replica_id, before, detail)
+        self.failures.append(failure)
+        self.last_failure[replica.model] = failure
+        plan = self.plans.get(replica.model)
+        if plan is None or replica.is_forgiven:
+            return
+        line = " ".join(detail.split())[:300]
+        plan.gate.fail(replica.number, self.replicas.highest(replica.model), line, now_s)
+
+    def forgive(self, replica: Replica, now_s: float) -> None:
+        """Once, when it has served for long enough."""
+        forgiven_after_s = self.spec_of(replica).restarts.forgiven_after_s
+        if replica.is_forgiven or replica.ready_s is None or now_s < replica.ready_s + forgiven_after_s:
+            return
+        replica.is_forgiven = True
+        plan = self.plans.get(replica.model)
+        if plan is not None:
+            plan.gate.forgive()

@@ -1,0 +1,96 @@
+"""What was seen of replicas: their backends' facts, those that were found running, their engines' own figures."""
+
+from __future__ import annotations
+
+from tidegate.core.effects import Stop
+from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.fleet.demand import known
+from tidegate.core.fleet.leaving import Leaving
+from tidegate.core.fleet.pooling import WAKE_AGAIN_S
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.roster import Order, Roster
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.settings import FleetModel
+from tidegate.core.tiers import Tier
+
+
+class Seeing:
+    """Takes facts about replicas into their records."""
+
+    def __init__(self, roster: Roster, leaving: Leaving) -> None:
+        self._roster = roster
+        self._leaving = leaving
+
+    def __repr__(self) -> str:
+        return f"<Seeing {self._roster!r}>"
+
+    def adopt(self, event: ReplicaAdopted, now_s: float) -> list[Order]:
+        """One that runs already joins as it is. The autoscaler keeps it until it has seen data."""
+        known = self._roster.replicas.get(event.replica_id)
+        if known is not None and not known.is_ended:
+            known.address = event.address
+            return []
+        plan = self._roster.plans.get(event.model)
+        spec = plan.spec if plan else FleetModel(engine="")
+        state = State.SLEEPING if event.is_asleep else State.SERVING
+        replica = self._roster.replicas.adopt(
+            event.replica_id, event.model, spec, event.address, now_s, state
+        )
+        if plan is None:
+            replica.move(Seen.UNWANTED, now_s)
+            return [self._leaving.stop(replica, f"no model {event.model!r} is configured", now_s)]
+        if event.is_asleep:
+            return []
+        mine = self._roster.replicas.by_model()[event.model]
+        plan.autoscaler.adopt(sum(r.is_live for r in mine), now_s)
+        return []
+
+    def see(self, event: ReplicaSeen, now_s: float) -> list[Order]:
+        """A backend saw something. What runs without a record is ended: nobody would ever stop it."""
+        self._roster.replicas.note_id(event.replica_id)
+        if self._roster.replicas.get(event.replica_id) is None:
+            if event.seen in (Seen.EXITED, Seen.GAVE_UP):
+                return []
+            return [Stop(event.replica_id, "not a replica of this fleet")]
+        before_s = self._roster.replicas.since_s(event.replica_id)
+        changed = self._roster.replicas.see(event, now_s)
+        if changed is None:
+            return []
+        replica, before = changed
+        if event.seen is Seen.READY:
+            self._note_ready(replica, now_s)
+        elif event.seen is Seen.SLEPT and before is State.WAKING:
+            replica.wake_again_s = now_s + WAKE_AGAIN_S
+        elif event.seen is Seen.WOKEN:
+            self._note_woken(replica, before_s, now_s)
+        if replica.state is State.FAILED:
+            self._roster.note_failure(replica, before, event.detail or event.seen.value, now_s)
+        if event.seen is Seen.GAVE_UP:
+            return [self._leaving.stop(replica, "its backend gave up on its start", now_s)]
+        if event.seen is Seen.UNRESPONSIVE:
+            return [self._leaving.stop(replica, f"it is unresponsive: {event.detail or 'no answer'}", now_s)]
+        return []
+
+    def hear_engine(self, event: EngineReported, now_s: float) -> None:
+        """An engine's own figures, for the admin page and the laws that read them. What is no number is not known."""
+        replica = self._roster.replicas.get(event.replica_id)
+        if replica is None:
+            return
+        replica.engine_s = now_s
+        usage = known(event.kv_usage_ratio)
+        if usage != event.kv_usage_ratio:
+            event = EngineReported(event.replica_id, event.running, event.waiting, usage)
+        replica.engine = event
+
+    def _note_ready(self, replica: Replica, now_s: float) -> None:
+        replica.ready_s = now_s
+        self._roster.cold.learn(replica.model, now_s - replica.launched_s - (replica.fetch_s or 0.0))
+        plan = self._roster.plans.get(replica.model)
+        if plan is not None:
+            plan.gate.succeed()
+
+    def _note_woken(self, replica: Replica, since_s: float, now_s: float) -> None:
+        self._roster.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING)
+        plan = self._roster.plans.get(replica.model)
+        if plan is not None:
+            plan.gate.succeed()

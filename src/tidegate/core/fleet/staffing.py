@@ -1,0 +1,153 @@
+"""The difference between wanted and there: keep, promote, wake, launch or drain until each model has its number.
+
+It carries out numbers and decides none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from tidegate.core.fleet import drain
+from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.leaving import Leaving
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.pooling import Pools
+from tidegate.core.fleet.renewing import Renewing
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.roster import Order, Roster
+from tidegate.core.fleet.warmpool import Crew, may_return
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.types import ModelId
+
+
+class Staffing:
+    """Gives the orders that bring each model to its number."""
+
+    def __init__(self, roster: Roster, pools: Pools, leaving: Leaving) -> None:
+        self._roster = roster
+        self._pools = pools
+        self._leaving = leaving
+        self._renewing = Renewing(roster, pools, leaving)
+        self.leaves_s: list[float] = []
+        """The moments at which those that are announced as leaving are to go."""
+
+    def __repr__(self) -> str:
+        return f"<Staffing leaves={len(self.leaves_s)}>"
+
+    def act(
+        self, by_model: Mapping[ModelId, Sequence[Replica]], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Keep, launch or drain until each model has its number, as far as room and gates allow."""
+        unwanted = [
+            r
+            for r in self._roster.replicas
+            if r.model not in self._roster.plans and (r.is_live or r.state is State.SLEEPING)
+        ]
+        effects = self._leaving.drain(unwanted, "its model was removed", now_s)
+        self.leaves_s.clear()
+        pooled: list[Plan] = []
+        for model, plan in self._roster.plans.items():
+            replicas = by_model.get(model, [])
+            if plan.spec.pool.group:  # one of them may have been lent in this very turn
+                replicas = [replica for replica in replicas if replica.model == model]
+            live = [replica for replica in replicas if replica.is_live]
+            outdated = [r for r in live if r.spec is not plan.spec and plan.is_outdated(r)]
+            if plan.desired and outdated:
+                effects += self._renewing.renew(plan, replicas, launching, now_s)
+                continue
+            effects += self._staff(plan, replicas, launching, now_s)
+            if plan.spec.pool.is_used or any(r.is_warm or r.state is State.SLEEPING for r in replicas):
+                pooled.append(plan)
+        # Last, so that what serves has had the room.
+        for plan in pooled:
+            effects += self._keep_pool(plan, launching, now_s)
+        return effects
+
+    def _staff(
+        self, plan: Plan, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Bring the number that serve, or come up to serve, to the one desired.
+
+        Up, nearest first: promote, keep what drains, wake, launch. Down: what comes up and nobody waits for,
+        then those with least to lose, into the pool if it takes them.
+        """
+        crew = Crew.of(replicas)
+        effects: list[Order] = []
+        leaving = self._surplus(plan, crew, now_s)
+        missing = plan.desired - len(crew.serving)
+        if missing > 0 and (crew.warm or plan.spec.pool.group):
+            promoted = self._pools.promote(plan, missing, launching, now_s)
+            effects += promoted
+            missing -= len(promoted)
+        lacking = missing - len(crew.coming)
+        if lacking > 0:
+            kept = drain.kept_first([r for r in crew.kept if not plan.is_outdated(r)])[:lacking]
+            for replica in kept:
+                self._keep(replica, now_s)
+            lacking -= len(kept)
+            woken = self._pools.wake(plan, crew, lacking, launching, plan.because, now_s)
+            # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
+            lacking -= len(woken) + len(crew.dozing)
+            coming_up = sum(r.is_coming_up for r in crew.coming)
+            return effects + woken + self._roster.launch(plan, lacking, coming_up, launching, now_s)
+        idle = len(crew.coming) - max(0, missing)
+        if idle > 0 and plan.spec.pool.is_used:
+            idle -= min(idle, self._pools.short(plan, crew))
+        if missing == 0 and not crew.coming:
+            return effects  # nearly always
+        standing = len(crew.serving) + len(crew.coming)
+        because = f"{plan.desired} of {standing} wanted: {plan.because}"
+        effects += self._leaving.drain(
+            drain.victims(crew.coming, max(0, idle), self._roster.demand), because, now_s
+        )
+        return effects + self._put_away(plan, crew, leaving, because, now_s)
+
+    def _surplus(self, plan: Plan, crew: Crew, now_s: float) -> list[Replica]:
+        """Of those that serve beyond the number desired, the ones to go in this turn; the others of them are announced.
+        What a cap takes goes at once."""
+        surplus = drain.victims(crew.serving, len(crew.serving) - plan.desired, self._roster.demand)
+        handover_s = 0.0 if plan.is_capped else plan.spec.handover_s
+        gone = drain.due(crew.serving, surplus, handover_s, now_s)
+        staying = [replica for replica in surplus if replica not in gone]
+        self.leaves_s += [r.leaves_at_s for r in staying if r.leaves_at_s is not None]
+        return gone
+
+    def _put_away(
+        self, plan: Plan, crew: Crew, replicas: Iterable[Replica], because: str, now_s: float
+    ) -> list[Order]:
+        """Into the pool as far as that takes them; the rest drains."""
+        effects: list[Order] = []
+        pool, grant = plan.spec.pool, self._pools.granted(plan.model)
+        for replica in replicas:
+            if pool.is_used and may_return(pool, crew, grant):
+                crew.warm.append(replica)
+                effects.append(self._pools.demote(replica, because, now_s))
+            else:
+                effects += self._leaving.drain([replica], because, now_s)
+        return effects
+
+    def _keep_pool(self, plan: Plan, launching: Launching, now_s: float) -> list[Order]:
+        """Put to sleep, end, wake and start until the pool is as it should be."""
+        effects: list[Order] = []
+        mine = self._roster.replicas.by_model().get(plan.model, [])
+        waiting = [r for r in mine if r.is_warm or r.state is State.SLEEPING]
+        outdated = [r for r in waiting if plan.is_outdated(r)]
+        effects += self._leaving.drain(outdated, "its settings have changed", now_s)
+        crew = Crew.of(mine)
+        todo = self._pools.look_at(plan, crew, now_s)
+        for replica, because in todo.to_end:
+            effects += self._leaving.drain([replica], f"the pool: {because}", now_s)
+        for replica, because in todo.to_sleep:
+            effects.append(self._pools.put_to_sleep(plan, replica, f"the pool: {because}", now_s))
+        if todo.to_wake:
+            effects += self._pools.wake(plan, crew, todo.to_wake, launching, "the pool: one more warm", now_s)
+        if todo.missing:
+            coming_up = sum(r.is_coming_up for r in crew.coming)
+            effects += self._roster.launch(
+                plan, todo.missing, coming_up, launching, now_s, "the pool is short of it"
+            )
+        return effects
+
+    def _keep(self, replica: Replica, now_s: float) -> None:
+        replica.move(Seen.WANTED_AGAIN, now_s)
+        replica.drain_due_s = None
