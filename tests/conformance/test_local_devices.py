@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidegate.backends.local.devices import Claim, Devices, Gpu, NoDevice
+from tidegate.backends.local.devices import Claim, Devices, NoDevice
+from tidegate.core.nodes import Gpu
 
 GIB = 2**30
 

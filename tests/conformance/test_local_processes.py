@@ -18,11 +18,11 @@ from conformance.worlds import Observer, fake_model, fleet_id_of, launch, stop
 from engines import fake_engine
 from engines.waiting import wait_until
 from tidegate.backends.local import group, processes, replica
-from tidegate.backends.local.devices import Gpu
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.logs import Logs
 from tidegate.backends.local.processes import Identity
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu
 
 
 class Rig:

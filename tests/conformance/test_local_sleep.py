@@ -6,12 +6,12 @@ from conformance.worlds import Observer, launch, stop
 from engines.waiting import wait_until
 from tidegate.adapters.base import EngineSpec
 from tidegate.adapters.registry import ADAPTERS
-from tidegate.backends.local.devices import Gpu
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.core.effects import Sleep, Wake
 from tidegate.core.events import ReplicaAdopted
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu
 
 TIMES = ("--time-scale", "50", "--cold-start", "weights=10s,wake=5s,sleep=5s")
 

@@ -35,14 +35,23 @@ def _replaced(word: str, values: dict[str, str]) -> str:
     return word
 
 
-def command_hash(adapter: Adapter, spec: EngineSpec, gpus: int, memory_bytes: int | None) -> str:
-    """The same for two replicas that are started alike, whatever their ports and devices.
+def command_hash(
+    adapter: Adapter, spec: EngineSpec, gpus: int, memory_bytes: int | None, kind: str = ""
+) -> str:
+    """The same for two replicas that are started alike, whatever their ports and devices; ``kind`` is of the GPUs.
 
     Raises:
         ValueError: there is no command for it.
     """
     environment = sorted(adapter.environment(spec, ()).items())
-    told = [adapter.name, adapter.command(spec, _NOWHERE, ()), environment, gpus, memory_bytes]
+    told = [
+        adapter.name,
+        adapter.command(spec, _NOWHERE, ()),
+        environment,
+        gpus,
+        memory_bytes,
+        *([kind] if kind else []),
+    ]
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from tidegate.adapters.base import EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.base import Fleet, FleetEvent
-from tidegate.backends.local.devices import Gpu
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.provisions import Provisions
@@ -23,7 +22,7 @@ class Fleets:
         self._local = LocalFleet(
             _local_models(settings),
             state_dir=settings.state_dir,
-            gpus=[Gpu(device.index, device.memory_bytes) for device in settings.gpus],
+            gpus=settings.gpus,
             weights=settings.weights,
         )
         self._static = StaticFleet(_static_models(settings))
@@ -86,6 +85,7 @@ def _local(model: ModelSettings) -> LocalModel:
         spec=model.spec,
         gpus_per_replica=model.gpus_per_replica,
         memory_bytes=model.memory_bytes,
+        kind=model.fleet.kind,
         cores_per_replica=0 if model.gpus_per_replica else model.spec.threads,
         start_deadline_s=model.fleet.start_deadline_s,
         stop_grace_s=model.stop_grace_s,

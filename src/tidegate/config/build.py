@@ -112,6 +112,8 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         scaling=_scaling(model.scaling, model, timezone),
         restarts=Restarts(**_values(model.restarts)),
         gpus=model.gpus,
+        kind=model.kind or "",
+        memory_bytes=model.memory_bytes,
         price_per_h=model.price_per_h,
         start_deadline_s=model.start_deadline_s,
         drain_deadline_s=model.drain_deadline_s,
@@ -120,7 +122,9 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         pool=Pool(**_values(model.pool)),
         prefetch=Prefetching(model.prefetch),
         shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
-        command_hash="" if spec is None else command_hash(spec, model.engine, model.gpus, model.memory_bytes),
+        command_hash=""
+        if spec is None
+        else command_hash(spec, model.engine, model.gpus, model.memory_bytes, model.kind or ""),
     )
     parsed = (address(written) for written in model.static or ())
     return ModelSettings(

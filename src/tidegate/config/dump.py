@@ -71,6 +71,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "shadow": fleet.shadow.value if fleet.shadow else None,
         "routing": model.dispatch.routing.value,
         "adapter_slots": model.dispatch.adapter_slots,
+        "kind": fleet.kind or None,
         "memory_bytes": model.memory_bytes,
         "stop_grace_s": model.stop_grace_s,
         "silent_after_s": model.silent_after_s,

@@ -36,10 +36,12 @@ def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
     return [] if adapter is None else adapter.command(spec, _ANYWHERE, range(gpus))
 
 
-def command_hash(spec: EngineSpec, engine: str, gpus: int, memory_bytes: int | None) -> str:
+def command_hash(spec: EngineSpec, engine: str, gpus: int, memory_bytes: int | None, kind: str) -> str:
     """The same for two replicas that would be started alike."""
     adapter = adapter_of(engine)
-    return "" if adapter is None else commands.command_hash(adapter, by_identity(spec), gpus, memory_bytes)
+    if adapter is None:
+        return ""
+    return commands.command_hash(adapter, by_identity(spec), gpus, memory_bytes, kind)
 
 
 def batch_size(spec: EngineSpec, engine: str, gpus: int) -> int | None:

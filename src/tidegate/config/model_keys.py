@@ -16,7 +16,7 @@ from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
 from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
-from tidegate.config.section import MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
+from tidegate.config.section import KIND, MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
 from tidegate.core.settings import (
     HANDOVER_S,
     OWN_ROUTINGS,
@@ -225,6 +225,10 @@ class ModelKeys(Strict):
     )
     gpus: Annotated[int, kinds.whole(0, 1_024)] = Field(
         default=_MODEL.gpus, description="GPUs that one replica occupies"
+    )
+    kind: Annotated[str, KIND] | None = Field(
+        default=None,
+        description="Of the GPUs, one of the kinds in `fleet.gpus`: a replica goes on these only; left out, on any",
     )
     memory_bytes: Annotated[int, kinds.size("1MiB", "1024TiB")] | None = Field(
         default=None,

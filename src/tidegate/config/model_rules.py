@@ -242,6 +242,8 @@ _SAME_IN_A_GROUP = (
     "command",
     "lora",
     "gpus",
+    "kind",
+    "memory_bytes",
 )
 
 
@@ -268,16 +270,29 @@ def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
     if model.static is None and model.gpus > len(fleet.gpus):
         message = f"it must be at most {len(fleet.gpus)}, the number of devices in fleet.gpus"
         yield Finding(gpus, str(model.gpus), message, (gpus, listed))
-    elif model.static is None and model.memory_bytes is not None:
-        rooms = [device.memory_bytes for device in fleet.gpus]
-        fitting = sum(room is None or room >= model.memory_bytes for room in rooms)
-        if fitting < model.gpus:
-            message = f"{fitting} devices in fleet.gpus have so much memory, and a replica needs {model.gpus}"
-            memory = (*path, "memory")
-            yield Finding(memory, units.format_size(model.memory_bytes), message, (memory, gpus, listed))
+    elif model.static is None:
+        yield from _misfits(path, model, fleet)
     if fleet.max_gpus is not None and model.gpus > fleet.max_gpus:
         message = f"it must be at most fleet.max_gpus, which is {fleet.max_gpus}"
         yield Finding(gpus, str(model.gpus), message, (gpus, cap))
     if fleet.max_cost_per_h is not None and model.price_per_h > fleet.max_cost_per_h:
         message = f"it must be at most fleet.max_cost, which is {units.format_money(fleet.max_cost_per_h)}"
         yield Finding(price, units.format_money(model.price_per_h), message, (price, ("fleet", "max_cost")))
+
+
+def _misfits(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
+    """There are GPUs enough, but too few of the kind, or with the memory, that one replica needs."""
+    gpus, listed, kind = (*path, "gpus"), ("fleet", "gpus"), (*path, "kind")
+    fitting = [device for device in fleet.gpus if model.kind in (None, device.kind)]
+    if model.kind is not None and len(fitting) < max(1, model.gpus):
+        message = f"{len(fitting)} devices in fleet.gpus are of that kind, and a replica needs {model.gpus}"
+        yield Finding(kind, model.kind, message, (kind, gpus, listed))
+    elif model.memory_bytes is not None:
+        rooms = [device.memory_bytes for device in fitting]
+        roomy = sum(room is None or room >= model.memory_bytes for room in rooms)
+        if roomy < model.gpus:
+            message = f"{roomy} devices in fleet.gpus have so much memory, and a replica needs {model.gpus}"
+            memory = (*path, "memory")
+            yield Finding(
+                memory, units.format_size(model.memory_bytes), message, (memory, gpus, kind, listed)
+            )

@@ -10,6 +10,11 @@ from tidegate.config import kinds
 
 MAX_REPLICAS = 10_000
 PATH = kinds.text("path", r"[^\x00-\x1f\x7f]{1,4096}", "a path")
+KIND = kinds.text(
+    "word",
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}",
+    "up to 64 letters, digits and . _ - and begin with a letter or digit",
+)
 MODEL_NAME = kinds.text(
     "model name",
     r"[A-Za-z0-9][A-Za-z0-9._/:-]{0,199}",

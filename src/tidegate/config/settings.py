@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.adapters.base import EngineSpec
+from tidegate.core.nodes import Gpu
 from tidegate.core.settings import (
     ALL_QUEUES,
     PREFIX_INDEX_BYTES,
@@ -66,15 +67,6 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
-    """A GPU that replicas may be given."""
-
-    index: int
-    memory_bytes: int | None = None
-    """None: not known, so it carries one replica at a time."""
-
-
-@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """One model: how it is dispatched, how it is scaled, and what runs it."""
 
@@ -106,7 +98,7 @@ class Settings:
     journal_dir: Path | None
     """None: no journal is written."""
     journal_max_bytes: int
-    gpus: tuple[Device, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     """What may be given to replicas."""
     queues: QueueLimits = ALL_QUEUES
     """Bounds of the queues of all models together."""

@@ -12,8 +12,9 @@ from pydantic import Field
 
 from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Queues
-from tidegate.config.section import MAX_REPLICAS, PATH, Section, Strict
-from tidegate.config.settings import Device, GatewaySettings
+from tidegate.config.section import KIND, MAX_REPLICAS, PATH, Section, Strict
+from tidegate.config.settings import GatewaySettings
+from tidegate.core.nodes import Gpu
 from tidegate.core.settings import FleetLimits
 
 JOURNAL_MAX_BYTES = 256 * 1024 * 1024
@@ -30,33 +31,42 @@ _SHA256 = kinds.text(
     "the SHA-256 of the key as 64 hexadecimal digits (printf %s KEY | sha256sum), never the key itself",
 )
 _INDEX, _MEMORY = kinds.whole(0, 1_023), kinds.size("1MiB", "1024GiB")
-_A_DEVICE = "a device number from 0 to 1023, or {index: 0, memory: 80GiB}"
+_A_DEVICE = "a device number from 0 to 1023, or {index: 0, memory: 80GiB, kind: h100}"
 
 
-def _read_device(value: object) -> Device:
+def _read_device(value: object) -> Gpu:
     if not isinstance(value, dict):
         try:
-            return Device(_INDEX.read(value))
+            return Gpu(_INDEX.read(value))
         except ValueError:
             raise ValueError(f"it must be {_A_DEVICE}") from None
-    if "index" not in value or value.keys() - {"index", "memory"}:
+    if "index" not in value or value.keys() - {"index", "memory", "kind"}:
         raise ValueError(f"it must be {_A_DEVICE}")
-    index, memory = value["index"], value.get("memory")
+    index, memory, kind = value["index"], value.get("memory"), value.get("kind")
     try:
-        return Device(_INDEX.read(index), None if memory is None else _MEMORY.read(memory))
+        return Gpu(
+            _INDEX.read(index),
+            None if memory is None else _MEMORY.read(memory),
+            "" if kind is None else KIND.read(kind),
+        )
     except ValueError as error:
-        raise ValueError(f"it must be {_A_DEVICE}; one of the two is wrong: {error}") from None
+        raise ValueError(f"it must be {_A_DEVICE}; one of these is wrong: {error}") from None
 
 
-def _write_device(device: Device) -> object:
-    if device.memory_bytes is None:
+def _write_device(device: Gpu) -> object:
+    if device.memory_bytes is None and not device.kind:
         return device.index
-    return {"index": device.index, "memory": _MEMORY.write(device.memory_bytes)}
+    written: dict[str, object] = {"index": device.index}
+    if device.memory_bytes is not None:
+        written["memory"] = _MEMORY.write(device.memory_bytes)
+    if device.kind:
+        written["kind"] = device.kind
+    return written
 
 
 DEVICE = kinds.Kind(
     "device",
-    "0 to 1023, or `{index: 0, memory: 80GiB}`",
+    "0 to 1023, or `{index: 0, memory: 80GiB, kind: h100}`",
     _A_DEVICE,
     _read_device,
     _write_device,
@@ -68,6 +78,7 @@ DEVICE = kinds.Kind(
                 "properties": {
                     "index": _INDEX.schema,
                     "memory": {"anyOf": [_MEMORY.schema, {"type": "null"}]},
+                    "kind": {"anyOf": [KIND.schema, {"type": "null"}]},
                 },
                 "required": ["index"],
                 "additionalProperties": False,
@@ -212,7 +223,7 @@ class Fleet(Section):
         default=_FLEET.max_cost_per_day,
         description="Spent in any 24 hours: when it runs short the fleet shrinks early enough to stay below it",
     )
-    gpus: list[Annotated[Device, DEVICE]] = Field(
+    gpus: list[Annotated[Gpu, DEVICE]] = Field(
         default=[],
         description="The GPUs that replicas may be given, by number. One whose memory is said can carry several "
         "replicas of models that say theirs",

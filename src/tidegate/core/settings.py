@@ -337,6 +337,10 @@ class FleetModel:
     restarts: Restarts = Restarts()
     gpus: int = 0
     """GPUs that one replica occupies."""
+    kind: str = ""
+    """Of those GPUs; empty: any."""
+    memory_bytes: int | None = None
+    """That one replica takes on each of them, which it then shares with others. None: they are its own."""
     price_per_h: float = 0.0
     start_deadline_s: float = 600.0
     """A replica that is not ready by then is given up and stopped."""

@@ -289,14 +289,14 @@ KINDS = {
         f"fleet: {{gpus: [{{memory: 80GiB}}]}}\n{MODEL}",
         (
             "line 1: fleet.gpus[0] is a mapping; it must be a device number from 0 to 1023, or "
-            "{index: 0, memory: 80GiB}"
+            "{index: 0, memory: 80GiB, kind: h100}"
         ),
     ),
     "a device's memory without a unit": (
         f"fleet: {{gpus: [{{index: 0, memory: 80}}]}}\n{MODEL}",
         (
             "line 1: fleet.gpus[0] is a mapping; it must be a device number from 0 to 1023, or "
-            "{index: 0, memory: 80GiB}; one of the two is wrong: it must be a size from 1MiB to 1024GiB, such as "
+            "{index: 0, memory: 80GiB, kind: h100}; one of these is wrong: it must be a size from 1MiB to 1024GiB, such as "
             "512MiB or 16GiB; it has no unit: write 80MiB if you mean that"
         ),
     ),
@@ -307,6 +307,21 @@ KINDS = {
     "more memory than any device has": (
         "fleet: {gpus: [{index: 0, memory: 16GiB}]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1, memory: 24GiB}}",
         "line 2: models.m.memory is 24GiB; 0 devices in fleet.gpus have so much memory, and a replica needs 1",
+    ),
+    "more GPUs of a kind than there are": (
+        (
+            "fleet: {gpus: [{index: 0, kind: l40s}, 1]}\n"
+            "models: {m: {engine: vllm, weights: a/b, gpus: 1, kind: h100}}"
+        ),
+        "line 2: models.m.kind is h100; 0 devices in fleet.gpus are of that kind, and a replica needs 1",
+    ),
+    "a kind of two words": (
+        "fleet: {gpus: [{index: 0, kind: h 100}]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}",
+        (
+            "line 1: fleet.gpus[0] is a mapping; it must be a device number from 0 to 1023, or "
+            "{index: 0, memory: 80GiB, kind: h100}; one of these is wrong: it must be up to 64 letters, digits and . _ - "
+            "and begin with a letter or digit"
+        ),
     ),
     "half a character as a key": (
         f'{MODEL}\n"\\ud800": 1',

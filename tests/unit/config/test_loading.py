@@ -10,8 +10,9 @@ from tidegate.adapters.base import EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.model import LocalModel
 from tidegate.config import PolicyError, differences, load, parse, render
-from tidegate.config.settings import Client, Device, GatewaySettings
+from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
+from tidegate.core.nodes import Gpu
 from tidegate.core.settings import (
     DAY_S,
     HANDOVER_S,
@@ -77,7 +78,8 @@ def test_every_value_reaches_its_place(tmp_path):
         f"""
 gateway: {{host: '::1', port: 0, keys: [{{sha256: {SHA.upper()}, name: team-a, priority: 3}}],
           max_header_size: 32KiB, stop_deadline: 1m30s, connect_timeout: 250ms}}
-fleet: {{max_replicas: 9, max_gpus: 4, max_starts_per_hour: 7, max_cost: 12.50/h, gpus: [2, {{index: 3, memory: 80GiB}}], state_dir: run}}
+fleet: {{max_replicas: 9, max_gpus: 4, max_starts_per_hour: 7, max_cost: 12.50/h, state_dir: run,
+        gpus: [{{index: 2, kind: h100}}, {{index: 3, memory: 80GiB, kind: h100}}]}}
 journal: {{dir: /var/log/tidegate, max_size: 1.5GiB}}
 models:
   m:
@@ -90,6 +92,7 @@ models:
     env: {{A: 1, B: 'yes', C: no, D: }}
     command: [env, '{{port}}']
     gpus: 2
+    kind: h100
     memory: 24GiB
     price: 2.50/h
     routing: round_robin
@@ -119,7 +122,7 @@ models:
         connect_timeout_s=0.25,
     )
     assert settings.limits == FleetLimits(9, 4, 7, 12.5)
-    assert settings.gpus == (Device(2), Device(3, 80 * 2**30))
+    assert settings.gpus == (Gpu(2, kind="h100"), Gpu(3, 80 * 2**30, "h100"))
     assert settings.state_dir == tmp_path / "run"
     assert settings.journal_dir == Path("/var/log/tidegate")
     assert settings.journal_max_bytes == 3 * 2**29
@@ -132,6 +135,8 @@ models:
         ),
         restarts=Restarts(2.0, 8.0, 3, 3600.0, 90.0, 7),
         gpus=2,
+        kind="h100",
+        memory_bytes=24 * 2**30,
         price_per_h=2.5,
         start_deadline_s=300.0,
         drain_deadline_s=10.0,

@@ -6,15 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU that may be used."""
-
-    index: int
-    """As in CUDA_VISIBLE_DEVICES."""
-    memory_bytes: int | None = None
-    """None: not known, so it carries one replica at a time."""
+from tidegate.core.nodes import Gpu
 
 
 @dataclass(frozen=True, slots=True)

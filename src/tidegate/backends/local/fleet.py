@@ -12,7 +12,7 @@ from tidegate.adapters.base import EngineSpec
 from tidegate.backends.base import FleetInUse, Report
 from tidegate.backends.engine_client import EngineClient
 from tidegate.backends.local import takeover
-from tidegate.backends.local.devices import Devices, Gpu
+from tidegate.backends.local.devices import Devices
 from tidegate.backends.local.logs import Logs
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.ports import DEFAULT_RANGE, Ports
@@ -23,6 +23,7 @@ from tidegate.backends.local.state import StateFolder
 from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu
 from tidegate.core.types import ReplicaId
 from tidegate.weights.settings import WeightsSettings
 

@@ -21,6 +21,8 @@ class LocalModel:
     memory_bytes: int | None = None
     """GPU memory that a replica takes on each of its GPUs; replicas then share a GPU while they fit.
     None: a GPU carries one replica."""
+    kind: str = ""
+    """Of its GPUs, where it matters."""
     cores_per_replica: int = 0
     """CPU cores each replica is pinned to, spread evenly; 0 leaves it to the kernel."""
     start_deadline_s: float = 600.0
@@ -36,4 +38,4 @@ class LocalModel:
             ValueError: there is no command for it.
         """
         spec = by_identity(self.spec)
-        return commands.command_hash(self.adapter, spec, self.gpus_per_replica, self.memory_bytes)
+        return commands.command_hash(self.adapter, spec, self.gpus_per_replica, self.memory_bytes, self.kind)

@@ -8,7 +8,7 @@ from tidegate.core.effects import Decision, Prediction, Shadowed
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
-from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.replicas import Replica, size_in
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal
@@ -57,7 +57,7 @@ class Plan:
     @property
     def size(self) -> Size:
         """What one more replica would take."""
-        return Size(self.spec.gpus, self.spec.price_per_h)
+        return size_in(self.spec, State.SERVING)
 
     def configure(self, spec: FleetModel, now_s: float) -> None:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""

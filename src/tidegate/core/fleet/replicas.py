@@ -286,9 +286,10 @@ def size_in(spec: FleetModel, state: State) -> Size:
     """What a replica takes in a state."""
     if state is State.SLEEPING:
         return Size(0, spec.pool.sleeping_price_per_h)
+    price_per_h = spec.price_per_h
     if state is State.WARM and spec.pool.warm_price_per_h is not None:
-        return Size(spec.gpus, spec.pool.warm_price_per_h)
-    return Size(spec.gpus, spec.price_per_h)
+        price_per_h = spec.pool.warm_price_per_h
+    return Size(spec.gpus, price_per_h, spec.kind, spec.memory_bytes)
 
 
 def slug(model: ModelId) -> str:

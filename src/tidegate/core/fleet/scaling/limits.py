@@ -21,6 +21,10 @@ class Size:
 
     gpus: int
     price_per_h: float
+    kind: str = ""
+    """Of GPUs; empty: any."""
+    memory_bytes: int | None = None
+    """On each of its GPUs; None: they are its own."""
 
 
 @value
