@@ -22,10 +22,17 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import DispatchConfig, QueueLimits, Routing
+from tidegate.core.settings import DispatchConfig, QueueLimits, Routing, TrafficShift
 from tidegate.core.types import Address, ModelRoute, Route, RouteTable
 
 states = st.sampled_from([State.SERVING, State.SERVING, State.STARTING, State.DRAINING])
+
+
+LIMITS = QueueLimits(max_requests=5, max_tokens=900, max_bytes=4_000)
+CONFIG = {
+    "a": DispatchConfig(queue=LIMITS, hedge_ratio=0.5, hedge_after_s=0.5, resume=True),
+    "b": DispatchConfig(queue=LIMITS, routing=Routing.ROUND_ROBIN, max_retries=1),
+}
 
 
 class DispatchMachine(RuleBasedStateMachine):
@@ -44,12 +51,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.waiting = set()
         self.ended = {}
         self.model_of = {}
-        limits = QueueLimits(max_requests=5, max_tokens=900, max_bytes=4_000)
-        config = {
-            "a": DispatchConfig(queue=limits, hedge_ratio=0.5, hedge_after_s=0.5, resume=True),
-            "b": DispatchConfig(queue=limits, routing=Routing.ROUND_ROBIN, max_retries=1),
-        }
-        self.tell(ModelsConfigured(config))
+        self.tell(ModelsConfigured(CONFIG))
         self.know_the_pace()
 
     def know_the_pace(self):
@@ -133,7 +135,7 @@ class DispatchMachine(RuleBasedStateMachine):
         return name, data.draw(st.sampled_from(places))
 
     @rule(
-        model=st.sampled_from(["a", "b", "unknown"]),
+        model=st.sampled_from(["a", "b", "both", "unknown"]),
         tokens=st.integers(0, 300),
         body=st.integers(0, 1_500),
         priority=st.integers(0, 2),
@@ -141,14 +143,17 @@ class DispatchMachine(RuleBasedStateMachine):
         for_s=st.floats(0.0, 20.0),
         streams=st.booleans(),
         begins=st.integers(0, 2),
+        adapter=st.sampled_from([None, "x", "y"]),
     )
-    def arrive(self, model, tokens, body, priority, flow, for_s, streams=True, begins=0):
+    def arrive(self, model, tokens, body, priority, flow, for_s, streams=True, begins=0, adapter=None):
         self.names += 1
         name = f"r{self.names}"
         self.waiting.add(name)
         self.model_of[name] = model
         deadline_s = self.now_s + for_s
-        arrived = RequestArrived(name, model, tokens, None, body, deadline_s, flow, priority, streams=streams)
+        arrived = RequestArrived(
+            name, model, tokens, None, body, deadline_s, flow, priority, adapter, streams=streams
+        )
         prefix = tuple(range(100 * begins, 100 * begins + 4)) if begins else ()
         self.tell(replace(arrived, prefix=prefix, block_tokens=256 if begins else 0))
 
@@ -202,6 +207,19 @@ class DispatchMachine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(sorted({*self.running, *self.waiting})))
         self.tell(ClientGone(name))
         assert name in self.ended
+
+    @rule(
+        models=st.sets(st.sampled_from("ab")),
+        routing=st.sampled_from([Routing.LEAST_SECONDS, Routing.LEAST_TOKENS]),
+        weights=st.none() | st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    )
+    def policy_changes(self, models, routing, weights):
+        """Models go and come back while their requests run; so does a name that stands for both."""
+        config = {model: CONFIG[model] for model in sorted(models)}
+        if "a" in config:
+            config["a"] = replace(config["a"], routing=routing)
+        shift = None if weights is None else TrafficShift(tuple(zip("ab", weights, strict=True)))
+        self.tell(ModelsConfigured(config, shifts={} if shift is None else {"both": shift}))
 
     @rule(
         replicas=st.dictionaries(
@@ -262,6 +280,7 @@ class DispatchMachine(RuleBasedStateMachine):
     def teardown(self):
         """Every mark against a replica ends: rests after 16 s at most, then it takes a request at least; a
         free slot of one that holds none means an empty line. And whoever still waits is told at its time."""
+        self.tell(ModelsConfigured(CONFIG))
         for _ in range(4):
             self.now_s += 10.0
             self.tell(Tick())

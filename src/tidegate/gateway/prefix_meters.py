@@ -22,7 +22,7 @@ class PrefixMeters(Collector):
         return f"<PrefixMeters warned={sorted(self._told)}>"
 
     def findings(self) -> list[str]:
-        """What is to be said of models whose predictions do not come true, as long as they do not."""
+        """What is to be said of models whose prompts' beginnings are not found again, as long as they are not."""
         warnings = ((model, stats.warning) for model, stats in self._stats().items())
         return [_finding(model, warning) for model, warning in warnings if warning is not None]
 
@@ -47,7 +47,9 @@ class PrefixMeters(Collector):
             "tidegate_prefix_cached_tokens", "Prompt tokens that engines found in them.", labels=by_model
         )
         vain = GaugeMetricFamily(
-            "tidegate_prefix_in_vain", "1 while predictions do not come true at all.", labels=by_model
+            "tidegate_prefix_in_vain",
+            "1 while next to nothing that was computed before is found again.",
+            labels=by_model,
         )
         index_bytes = 0
         for model, stats in self._stats().items():

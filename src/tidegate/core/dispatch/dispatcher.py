@@ -289,7 +289,7 @@ class Dispatcher:
             del floor.lines[model]
         for model, config in event.models.items():
             if model in floor.lines:
-                floor.lines[model].configure(config)
+                floor.lines[model].configure(config, now_s)
             else:
                 line = floor.lines[model] = Line(model, config, floor.waiting, floor.shared)
                 line.seated([seat for seat in floor.seats.values() if seat.route.model == model], now_s)

@@ -54,7 +54,7 @@ class Line:
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.span = Span()
         self._shared = Shared() if shared is None else shared
-        self._choose_router(config)
+        self._choose_router(config, 0.0)
         self._serves = False
 
     def __repr__(self) -> str:
@@ -66,10 +66,10 @@ class Line:
     def in_flight(self) -> int:
         return sum(len(seat.in_flight) for seat in self.seats)
 
-    def configure(self, config: DispatchConfig) -> None:
+    def configure(self, config: DispatchConfig, now_s: float) -> None:
         """New settings; whoever waits keeps waiting."""
         if (config.routing, config.adapter_slots) != (self.config.routing, self.config.adapter_slots):
-            self._choose_router(config)
+            self._choose_router(config, now_s)
         self.config = config
         self.queue.limits = config.queue
 
@@ -160,6 +160,13 @@ class Line:
     def seated(self, seats: list[Seat], now_s: float) -> None:
         """These are the replicas from now on. One that begins to serve beside others is ramped up."""
         span_s, tokens = self.config.slow_start_s, self.config.slow_start_tokens
+        known = {seat.replica_id for seat in self.seats}
+        for entry in [
+            one for seat in seats if seat.replica_id not in known for one in seat.in_flight.values()
+        ]:
+            # The model was taken out of the policy and is back while its old requests still run.
+            self.tenants.taken(entry.arrived.flow)
+            self.waits.turnover.taken(now_s)
         settled = any(seat.serves and seat.has_served for seat in seats)
         for seat in seats:
             if seat.serves and not seat.has_served:
@@ -193,12 +200,12 @@ class Line:
         found = [moment for seat in self.seats if (moment := seat.next_s(now_s)) is not None]
         return min(found, default=None)
 
-    def _choose_router(self, config: DispatchConfig) -> None:
+    def _choose_router(self, config: DispatchConfig, now_s: float) -> None:
         """A fresh router; one that learns begins anew, with what its kind of replica is known for."""
         self._picker: Picker = router_for(self.model, config, self._shared)
         self.watcher: Watcher | None = self._picker if isinstance(self._picker, Watcher) else None
         if self.watcher is not None:
-            self.watcher.seats_are(self.seats, 0.0)
+            self.watcher.seats_are(self.seats, now_s)
 
     # ---- waits ----
 

@@ -65,7 +65,7 @@ class PrefixStats:
     dropped_total: int = 0
     """Entries dropped for want of room."""
     warning: str | None = None
-    """Set while what is expected does not come true."""
+    """Set while next to nothing is found again."""
 
 
 class Tenant:
@@ -181,11 +181,13 @@ class PrefixIndex:
         stamp: int,
         births: list[tuple[int, int]],
     ) -> None:
-        """A replica (its bit) uses these blocks now.
+        """A replica (its bit) uses these blocks now. One without a bit, beyond ``REPLICAS_MAX``, leaves no trace.
 
         ``births`` are the moments at which the replicas (their bits) began, the latest first: what was used before was
         used by a former owner of the bit.
         """
+        if not replica:
+            return
         shelf = self._shelf(flow, model)
         if shelf is None:
             shelf = self._open(flow, model)

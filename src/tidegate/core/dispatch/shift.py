@@ -69,14 +69,15 @@ class Shift:
 
     def configure(self, config: TrafficShift) -> None:
         """New weights; what was seen of a version stays, and one that was taken out gets another chance."""
-        known = self._by_model
-        self._config = config
+        known, before, self._config = self._by_model, self._config, config
         self.versions = []
         for model, weight in config.versions:
             version = known.get(ModelId(model)) or Version(ModelId(model), weight)
             if version.because is not None:
                 version.because, version.samples = None, 0
                 version.error_ratio = version.slow_ratio = 0.0
+            if config.max_ttft_s != before.max_ttft_s:
+                version.slow_ratio = 0.0  # Late by another measure.
             version.weight = weight
             self.versions.append(version)
         self._by_model = {version.model: version for version in self.versions}
@@ -149,7 +150,8 @@ def of_version(arrived: RequestArrived, model: ModelId) -> RequestArrived:
 
 def _draw(session: str, version: Version) -> float:
     """The version's number for this session; the largest wins with the chance of its weight."""
-    unit = (_digest(f"{version.model}\n{session}") + 0.5) / 2**60
+    # Above 53 bits a float would be rounded to one, and a session be found whose draw has no logarithm.
+    unit = ((_digest(f"{version.model}\n{session}") >> 8) + 0.5) / 2**52
     return version.weight / -log(unit)
 
 

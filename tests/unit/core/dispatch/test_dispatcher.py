@@ -385,6 +385,55 @@ def test_new_settings_keep_those_who_wait_and_a_removed_model_tells_them():
     assert outcomes(effects) == [("a", Outcome.REJECTED_UNKNOWN_MODEL)]
 
 
+def test_a_model_that_is_taken_out_and_put_back_still_knows_who_is_at_its_replicas():
+    world = World()
+    world.table(0, ("m-1", 2))
+    for name in ("streams", "waits for its first token"):
+        world.ask(name, 0.0, tokens=3_000, flow="a")
+    world.on(FirstByte("streams"), 1.0)
+
+    world.on(ModelsConfigured({}), 2.0)
+    world.on(ModelsConfigured({"m": DispatchConfig()}), 3.0)
+    world.table(3.0, ("m-1", 2))
+
+    assert sent(world.ask("late", 4.0, flow="b")) == []
+    assert world.report(4.0).models[0].in_flight == 2
+    ended = world.on(UpstreamEnded("streams", 200, 3_000, 0, 50), 5.0)
+    assert outcomes(ended) == [("streams", Outcome.COMPLETED)]
+    assert sent(ended) == [("late", "m-1")]
+    assert outcomes(world.on(ClientGone("waits for its first token"), 6.0))
+
+
+def test_a_router_that_is_changed_knows_what_is_held_where():
+    world = World(routing=Routing.ROUND_ROBIN)
+    world.table(0, ("m-1", 8), ("m-2", 8))
+    for n in range(6):
+        world.ask(f"r{n}", 0.0, tokens=20_000)
+        world.on(FirstByte(f"r{n}"), 1.0)
+    for n in (1, 3):
+        world.on(ClientGone(f"r{n}"), 2.0)
+
+    world.on(ModelsConfigured({"m": DispatchConfig(routing=Routing.LEAST_SECONDS)}), 3.0)
+
+    assert sent(world.ask("next", 4.0)) == [("next", "m-2")]
+
+
+def test_a_router_that_is_changed_believes_nothing_that_an_earlier_one_wrote_down():
+    """It numbers the replicas anew, so what is marked as the first one's may be another's."""
+    world = World(slow_start_s=0.0)
+    world.table(0, ("m-1", 8))
+    fifty = {"tokens": 5_000, "prefix": tuple(range(50)), "block_tokens": 100}
+    world.ask("first", 1.0, **fifty)
+    world.on(UpstreamEnded("first", 200, 5_000, 0, 5), 2.0)
+    world.on(ModelsConfigured({"m": DispatchConfig(routing=Routing.ROUND_ROBIN, slow_start_s=0.0)}), 3.0)
+    world.table(4.0, ("m-0", 8), ("m-1", 8))
+    world.ask("behind which nobody likes to wait", 4.0, tokens=1_000)
+
+    world.on(ModelsConfigured({"m": DispatchConfig(slow_start_s=0.0)}), 5.0)
+
+    assert sent(world.ask("second", 6.0, **fifty)) == [("second", "m-1")]
+
+
 def test_a_request_that_two_engines_broke_off_is_given_to_no_third():
     world = World(max_retries=5)
     world.table(0, ("m-1", 1), ("m-2", 1), ("m-3", 1))

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.core.capacity import KNOWN_AFTER
-from tidegate.core.dispatch.prefix import stamp_of
+from tidegate.core.dispatch.prefix import REPLICAS_MAX, stamp_of
 from tidegate.core.dispatch.routing.cost import TIE_S
 from tidegate.core.dispatch.routing.heat import HALF_REQUESTS, SEEN_LEAST, Heat
 from tidegate.core.dispatch.routing.hits import Hits
@@ -327,20 +327,64 @@ def test_a_newcomers_first_seconds_teach_nothing_once_others_are_known():
 # ---- the sums that are told ----
 
 
-def test_prediction_and_truth_are_counted_in_tokens_and_a_prediction_in_vain_is_said():  # F18, F16
+def test_prediction_and_truth_are_counted_in_tokens():
     hits = Hits()
+    for _ in range(105):
+        hits.note(1_000, 900, 10, 950)
+
+    assert (hits.requests, hits.predicted_tokens, hits.real_tokens) == (105, 94_500, 1_050)
+
+
+def test_an_engine_without_a_cache_is_told_of_though_soon_nothing_is_expected_of_it():  # F18, F16
+    world = seconds_world("a")
+    fifty = chain(*range(50))
+    for _ in range(21):
+        world.serve("a", 5_000, fifty, cached=0)
+        world.now_s += 1.0
+    hits = world.picker.insight.recall.hits
+    assert hits.warning is None  # of 100,000 tokens that were there before; old ones fade, so a little less
+
     for _ in range(100):
-        hits.note(1_000, 1_000, 0)
-    assert hits.warning is None  # old tokens fade, so a little less than 100,000
-    for _ in range(5):
-        hits.note(1_000, 1_000, 10)
+        world.serve("a", 5_000, fifty, cached=0)
+        world.now_s += 1.0
 
-    assert (hits.requests, hits.predicted_tokens, hits.real_tokens) == (105, 105_000, 50)
-    assert "prompt tokens that were expected in engines' caches 0.0% were found" in hits.warning
-
+    assert hits.predicted_tokens < 50_000
+    assert "that the same replica had computed before 0.0% were found in its cache" in hits.warning
     for _ in range(10):
-        hits.note(1_000, 1_000, 990)
+        world.serve("a", 5_000, fifty, cached=4_990)
     assert hits.warning is None
+
+
+def test_prompts_that_nobody_saw_before_are_no_finding():
+    world = seconds_world("a")
+    for n in range(300):
+        world.serve("a", 1_000, chain(*range(10 * n, 10 * n + 10)), cached=0)
+
+    assert world.picker.insight.recall.hits.warning is None
+
+
+def test_a_weekend_without_a_request_is_followed_by_requests_as_before():
+    world = seconds_world("a", "b")
+    for name in ("a", "b"):
+        world.serve(name, 5_000)
+    world.now_s += 3 * 86_400
+
+    for _ in range(3):
+        world.serve(world.pick(5_000), 5_000)
+
+    assert load(world, "a").recent == pytest.approx(2 * load(world, "b").recent, rel=0.1)
+
+
+def test_more_replicas_than_the_index_has_bits_for_are_used_and_leave_the_others_right():
+    world = seconds_world(*[f"x-{n:03}" for n in range(REPLICAS_MAX + 2)])
+
+    for n in range(3):
+        world.serve(f"x-{REPLICAS_MAX + n % 2}", 1_000, TEN)
+    assert not [terms for terms in explained(world, 1_000, TEN).values() if terms.cached_tokens]
+
+    world.serve("x-000", 1_000, TEN)
+    world.serve(f"x-{REPLICAS_MAX}", 1_000, TEN)
+    assert [name for name, terms in explained(world, 1_000, TEN).items() if terms.cached_tokens] == ["x-000"]
 
 
 def test_stamps_are_an_eighth_of_a_second():

@@ -166,3 +166,22 @@ def test_a_name_without_models_behind_it_is_unknown():
 
     assert rejected(world.ask("a", 0.0, model="x")).outcome is Outcome.REJECTED_UNKNOWN_MODEL
     assert outcomes(world.ask("b", 0.0)) == []
+
+
+def test_a_promise_that_is_no_longer_made_takes_no_version_out():
+    world = Versions(0.0, 100.0, max_ttft_s=0.5, min_samples=50)
+    for n in range(40):
+        world.on(RequestArrived(f"r{n}", "m", 100, None, 400, 700.0), 10.0 * n)
+        world.on(FirstByte(f"r{n}"), 10.0 * n + 5.0)
+        world.on(UpstreamEnded(f"r{n}", 200, 100, 0, 5), 10.0 * n + 6.0)
+
+    world.shift(0.0, 100.0, 400.0, min_samples=50)
+
+    assert {world.to(f"s{n}", 401.0) for n in range(40)} == {"new"}
+
+
+def test_no_name_of_a_session_can_be_found_that_stops_the_draw(monkeypatch):
+    monkeypatch.setattr("tidegate.core.dispatch.shift._digest", lambda text: 2**60 - 1)
+    shift = Shift(TrafficShift((("old", 1.0), ("new", 2.0))))
+
+    assert shift.choose("made for it", lambda m: True, lambda m: 0.0) == "new"

@@ -77,7 +77,7 @@ class CacheLife:
             self.life_tokens = max(MARK_TOKENS, since)
         else:
             expected = 1.0 / (1.0 + (since / life_tokens) ** SHARPNESS)
-            self.life_tokens = life_tokens * exp(LEARN_STEP * (survived - expected))
+            self.life_tokens = max(1.0, life_tokens * exp(LEARN_STEP * (survived - expected)))
         if survived == 0.0 and (life_tokens is None or since < 0.5 * life_tokens):
             # Nothing left of what was thought young: what is older is gone as well, and perhaps the engine began anew.
             self.horizon = max(self.horizon, last_use + 1)

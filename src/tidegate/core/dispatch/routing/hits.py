@@ -8,7 +8,7 @@ REUSE_PRIOR = 0.3
 FORGET_TOKENS = 2_000_000.0
 """Older prompt tokens fade: what the traffic is like now counts."""
 WARN_AFTER_TOKENS = 100_000.0
-"""Predicted, before near zero real ones are a finding."""
+"""Known, before near zero real ones are a finding."""
 WARN_RATIO = 0.05
 
 
@@ -16,7 +16,7 @@ class Hits:
     """Sums for ever, for the meters; and fading sums, for decisions."""
 
     __slots__ = (
-        "_predicted",
+        "_known",
         "_prompt",
         "_real",
         "predicted_tokens",
@@ -28,20 +28,21 @@ class Hits:
     def __init__(self) -> None:
         self.requests = 0
         self.prompt_tokens = self.predicted_tokens = self.real_tokens = 0.0
-        self._prompt = self._predicted = self._real = 0.0
+        self._prompt = self._known = self._real = 0.0
 
     def __repr__(self) -> str:
         return f"<Hits predicted={self.predicted_tokens:.0f} real={self.real_tokens:.0f} of {self.prompt_tokens:.0f}>"
 
-    def note(self, prompt: float, predicted: float, real: float) -> None:
-        """One answered request."""
+    def note(self, prompt: float, predicted: float, real: float, known: float) -> None:
+        """One answered request, of whose prompt its replica had computed ``known`` tokens before. Where none of them
+        are found again little is soon predicted, so it is them that are watched."""
         self.requests += 1
         self.prompt_tokens += prompt
         self.predicted_tokens += predicted
         self.real_tokens += real
         kept = max(0.0, 1.0 - prompt / FORGET_TOKENS)
         self._prompt = self._prompt * kept + prompt
-        self._predicted = self._predicted * kept + predicted
+        self._known = self._known * kept + known
         self._real = self._real * kept + real
 
     @property
@@ -53,11 +54,11 @@ class Hits:
 
     @property
     def warning(self) -> str | None:
-        """Said while predictions do not come true at all."""
-        if self._predicted < WARN_AFTER_TOKENS or self._real >= WARN_RATIO * self._predicted:
+        """Said while next to nothing that was computed before is found again."""
+        if self._known < WARN_AFTER_TOKENS or self._real >= WARN_RATIO * self._known:
             return None
-        share = self._real / self._predicted
+        share = self._real / self._known
         return (
-            f"of {self._predicted:,.0f} prompt tokens that were expected in engines' caches {share:.1%} were found: "
-            "prefix routing does nothing here; is the engine's prefix cache on, and large enough?"
+            f"of {self._known:,.0f} prompt tokens that the same replica had computed before {share:.1%} were found in "
+            "its cache: prefix routing does nothing here; is the engine's prefix cache on, and large enough?"
         )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.prefix import Found, PrefixIndex, stamp_of
+from tidegate.core.dispatch.prefix import REPLICA_MASK, Found, PrefixIndex, stamp_of
 from tidegate.core.dispatch.routing.handover import Handover
 from tidegate.core.dispatch.routing.heat import Heat
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
@@ -71,12 +71,14 @@ class Insight:
         for seat in seats:
             route, replica_id = seat.route, seat.replica_id
             if replica_id not in self.loads and seat.serves:
-                # The lowest free bit. Its former owner's blocks were used before this one's birth.
-                bit = ~recall.bits & (recall.bits + 1)
+                # The lowest free bit, if there is one. Its former owner's blocks were used before this one's birth.
+                bit = ~recall.bits & (recall.bits + 1) & REPLICA_MASK
                 kind = Kind(route.model, route.engine, route.gpu)
                 self.loads[replica_id] = Load(replica_id, bit, self._capacities.of(kind), now_s)
                 recall.bits |= bit
                 self.adapters.open(replica_id)
+                for entry in seat.in_flight.values():
+                    self._found(entry, self.loads[replica_id], now_s)
             if replica_id in self.loads and route.adapters is not None:
                 self.adapters.believe(replica_id, route.adapters)
         if self.loads.keys() != known:
@@ -194,6 +196,12 @@ class Insight:
                 self.recall.compare(arrived, load, visit, prompt, ended.cached_tokens)
         if visit.run is not None:
             self._learn(arrived, load, visit, now_s, ended)
+
+    def _found(self, entry: Entry, load: Load, now_s: float) -> None:
+        """The entry was there before this router was: it holds memory, and how long it took teaches nothing."""
+        load.find(entry.request_id, Visit((), entry.arrived.prompt_tokens * self.recall.token_scale, now_s))
+        if entry.arrived.adapter is not None:
+            self.adapters.use(load.replica_id, entry.arrived.adapter)
 
     def _leave(self, entry: Entry, load: Load) -> Visit | None:
         visit = load.leave(entry.request_id)

@@ -161,6 +161,14 @@ class Load:
             self.waiting_tokens += new
         self._weigh()
 
+    def find(self, request_id: RequestId, visit: Visit) -> None:
+        """A request is here already; its prompt counts as computed."""
+        visit.began_s = visit.sent_s
+        self.visits[request_id] = visit
+        self.kv_tokens += visit.prompt_tokens
+        self.kv_begun += visit.prompt_tokens
+        self._weigh()
+
     def begin(self, request_id: RequestId, now_s: float) -> Visit | None:
         """Its first token is there: its prompt is computed, and so are all before it."""
         visit = self.visits.get(request_id)

@@ -67,16 +67,17 @@ class Wear:
         """What was written there and not counted yet is counted."""
         if self._since_s is None:
             self._since_s = now_s
-        # Old amounts are not made smaller; new ones are made larger.
-        amount = load.unwritten * 2.0 ** ((now_s - self._since_s) / HALVED_S)
-        load.recent += amount
-        self._total += amount
         if now_s - self._since_s > SCALED_AFTER_S:
+            # Before anything is added: after a quiet weekend the factor below is no number any more.
             factor = 2.0 ** ((self._since_s - now_s) / HALVED_S)
             self._since_s = now_s
             for other in loads:
                 other.recent *= factor
             self._total *= factor
+        # Old amounts are not made smaller; new ones are made larger.
+        amount = load.unwritten * 2.0 ** ((now_s - self._since_s) / HALVED_S)
+        load.recent += amount
+        self._total += amount
         self._divide(len(loads))
 
     def refresh(self, loads: Collection[Load]) -> None:

@@ -104,11 +104,11 @@ class Recall:
         self, arrived: RequestArrived, load: Load, visit: Visit, prompt: float, cached: float
     ) -> None:
         """The engine says how much it had."""
-        self.hits.note(prompt, min(visit.cached, prompt), cached)
+        block = arrived.block_tokens * prompt / max(1, arrived.prompt_tokens)
+        self.hits.note(prompt, min(visit.cached, prompt), cached, min(visit.depth * block, prompt))
         recalled = visit.recalled
         if recalled is None or recalled.was_in_use:
             return
-        block = arrived.block_tokens * prompt / max(1, arrived.prompt_tokens)
         first, known = recalled.first * block, min(recalled.depth * block, prompt)
         if cached >= known - BLOCKS_APART * block or known <= first:
             survived = 1.0
