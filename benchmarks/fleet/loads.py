@@ -1,8 +1,9 @@
 """The traffic that the laws are judged on: public days, and shapes of our own. Each is fourteen days long.
 
-A day lasts ``day_s``: 86,400 in the full size, less in smaller ones, where days pass the faster. Every load is
-scaled so that, on the mean, it needs ``replicas`` of the engine that serves it; so cold starts and fleets compare.
-Azure conv is one recorded hour, and each of its days is that hour; mm-image and Azure functions are repeated too.
+A day lasts as long as it was recorded, or less, where days pass the faster and jumps are the harder to follow. Azure conv is
+one recorded hour, and each of its days is that hour; Azure functions are eight hours; ramp and noise have days of an hour.
+Every load is scaled so that, on the mean, it needs ``replicas`` of the engine that serves it; so cold starts and fleets
+compare.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ class Shape:
 
     rate: Rate
     lengths: Lengths
+    day_s: float = 86_400.0
+    """How long a day lasts as it was recorded, or as the shape is meant."""
 
 
 def servegen(name: str, days: int) -> Shape:
@@ -93,7 +96,11 @@ def azure_conv() -> Shape:
     def at(day: float) -> list[float]:
         return minutes[int(day % 1.0 * len(minutes))]
 
-    return Shape(lambda day: at(day)[0], lambda day: (at(day)[1] / at(day)[0], at(day)[2] / at(day)[0]))
+    def lengths(day: float) -> tuple[float, float]:
+        requests, prompts, outputs = at(day)
+        return prompts / requests, outputs / requests
+
+    return Shape(lambda day: at(day)[0], lengths, 3_600.0)
 
 
 def _seconds(stamp: str) -> float:
@@ -107,7 +114,7 @@ def azure_functions() -> Shape:
         rows = list(csv.reader(lines))
     calls = sorted(([int(cell) for cell in row[4:]] for row in rows[1:]), key=sum)[:-1]
     minutes = [float(sum(column)) for column in zip(*calls, strict=True)]
-    return Shape(lambda day: minutes[int(day % 1.0 * len(minutes))], lambda _: (500.0, 100.0))
+    return Shape(lambda day: minutes[int(day % 1.0 * len(minutes))], lambda _: (500.0, 100.0), 28_800.0)
 
 
 def flash(day_s: float) -> Shape:
@@ -125,14 +132,16 @@ def flash(day_s: float) -> Shape:
 
 def ramp() -> Shape:
     """Up in a straight line to ten times as much, and down again, once a day."""
-    return Shape(lambda day: 1.0 + 9.0 * (1.0 - abs(2.0 * (day % 1.0) - 1.0)), lambda _: (1000.0, 200.0))
+    return Shape(
+        lambda day: 1.0 + 9.0 * (1.0 - abs(2.0 * (day % 1.0) - 1.0)), lambda _: (1000.0, 200.0), 3_600.0
+    )
 
 
 def noise(day_s: float) -> Shape:
     """A level rate; each minute takes its own, log-normal around it by 40 %."""
     dice = SeededDice(99)
     levels = [math.exp(normal(0.0, 0.4, dice)) for _ in range(max(1, int(day_s / 60)))]
-    return Shape(lambda day: levels[int(day % 1.0 * len(levels))], lambda _: (1000.0, 200.0))
+    return Shape(lambda day: levels[int(day % 1.0 * len(levels))], lambda _: (1000.0, 200.0), 3_600.0)
 
 
 SHAPES: dict[str, Callable[[float], Shape]] = {
