@@ -17,11 +17,10 @@ from typing import Any
 from benchmarks.fleet import loads
 from benchmarks.fleet.engines import MODEL, fleet
 from benchmarks.fleet.frame import Asked
-from benchmarks.fleet.laws import Entry, entries, ours, rivals
+from benchmarks.fleet.laws import Entry, entries, known, ours, rivals
 from tidegate.core.settings import Scaling
 from tidegate.sim.fluid import Load, flow, oracle_of_load, scored
 from tidegate.sim.kernel import SeededDice
-from tidegate.sim.needs import full_replica
 from tidegate.sim.scenario import Slo
 
 GOAL = 0.99
@@ -168,7 +167,7 @@ def parts(shape: str, seed: int, size: Size) -> tuple[Load, Load]:
 def settings_of(shape: str) -> tuple[Entry, ...]:
     setup = fleet(Scaling(max_replicas=1)).models[MODEL]
     lengths = loads.SHAPES[shape](3_600.0).lengths(5.0)
-    return tuple(entries(SLO, full_replica(setup, SLO, *lengths), most=round(MOST * REPLICAS)))
+    return tuple(entries(SLO, known(setup, SLO, *lengths), most=round(MOST * REPLICAS)))
 
 
 # ---- all of them ----

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.core.settings import Promise, Scaling, ScalingPolicy, SloKeda
-from tidegate.sim.needs import Full
-from tidegate.sim.scenario import Slo
+from tidegate.sim.needs import Full, full_replica, prefill_s
+from tidegate.sim.scenario import ModelSetup, Slo
 
 OURS = "tidal"
 SIMPLE = ("concurrency", "thresholds", "tokens", "queue", "slo", "cron")
 """Laws of ours that are no rivals and not the default."""
 
+FILL = (0.5, 0.65, 0.8, 0.9)
+"""Of a replica that is as full as the promise allows."""
+
 KNOBS: dict[str, tuple[str, Sequence[float]]] = {
-    "hpa": ("target", (0.4, 0.6, 0.8)),
     "aibrix-apa": ("target", (0.3, 0.5, 0.7)),
-    "fireworks": ("load_target", (0.5, 0.65, 0.8)),
-    "kpa": ("utilization", (0.5, 0.7, 0.9)),
     "tokens": ("utilization", (0.5, 0.6, 0.7)),
-    "baseten": ("utilization", (0.5, 0.7, 0.9)),
     "slo": ("up_ratio", (0.5, 0.65, 0.8)),
-    "dynamo-sla": ("sensitivity", (0.6, 0.7, 0.8)),
+    "dynamo-sla": ("sensitivity", (0.6, 0.7, 0.8, 0.9)),
     "dynamo-easy": ("up_queue", (0.5, 1.0, 2.0)),
-    "token-keda": ("backlog_target_s", (0.5, 1.0, 1.5)),
     "wva1": ("kv_spare", (0.1, 0.2, 0.3)),
     "wva2": ("up_ratio", (0.6, 0.75, 0.85)),
     "queue": ("drain_s", (5.0, 15.0, 30.0)),
 }
 """The constant of a law that decides how full replicas become, with values around its default."""
 
-PER_REPLICA = {"ray": "target", "keda-http": "target", "baseten": "target", "sky": "target"}
-"""Targets in requests a replica, for which a default says nothing: in shares of what a full one carries."""
 
-FILL = (0.4, 0.6, 0.8)
-"""Of a replica that is as full as the promise allows."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What whoever sets a law up has measured of a replica."""
+
+    full: Full
+    slots: int
+    prompt_tokens_per_s: float
+
+
+def known(setup: ModelSetup, slo: Slo, prompt_tokens: float, output_tokens: float) -> Known:
+    """Of requests of such lengths."""
+    prompt_s = prefill_s(setup.law, 1, round(prompt_tokens), round(prompt_tokens))
+    return Known(
+        full_replica(setup, slo, prompt_tokens, output_tokens),
+        min(setup.fleet.slots, setup.limits.max_sequences),
+        prompt_tokens / max(1e-6, prompt_s),
+    )
+
+
+# A default says nothing of an engine that its authors did not know: these constants are set to so much of what one
+# replica carries, with what else the law multiplies by taken out again.
+PER_REPLICA: dict[str, Callable[[Known, float], tuple[tuple[str, float], ...]]] = {
+    "ray": lambda each, fill: (("target", fill * each.full.batch),),
+    "keda-http": lambda each, fill: (("target", fill * each.full.batch),),
+    "kpa": lambda each, fill: (("limit", fill * each.full.batch / 0.7),),
+    "baseten": lambda each, fill: (("target", fill * each.full.batch / 0.7),),
+    "hpa": lambda each, fill: (("target", fill * each.full.batch / each.slots),),
+    "fireworks": lambda each, fill: (("load_target", fill * each.full.batch / each.slots),),
+    "sky": lambda each, fill: (("target", fill * each.full.requests_per_s),),
+    "token-keda": lambda each, fill: (
+        ("prefill_rate", each.prompt_tokens_per_s),
+        ("backlog_target_s", 2.0 * fill),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +74,8 @@ class Entry:
     scaling: Scaling
 
 
-def entries(slo: Slo, full: Full, most: int, least: int = 1) -> list[Entry]:
-    """Every law that there is, with its settings; ``full`` is a replica as full as the promise allows."""
+def entries(slo: Slo, each: Known, most: int, least: int = 1) -> list[Entry]:
+    """Every law that there is, with its settings."""
     promise = Promise(slo.ttft_s, slo.tpot_s)
     found: list[Entry] = []
     for policy in ScalingPolicy:
@@ -57,28 +85,28 @@ def entries(slo: Slo, full: Full, most: int, least: int = 1) -> list[Entry]:
             max_replicas=most,
             window_s=30.0,
             scale_down_delay_s=300.0,
-            concurrency_target=0.6 * full.batch,
+            concurrency_target=0.6 * each.full.batch,
             slo_keda=SloKeda(ttft_s=slo.ttft_s, tpot_s=slo.tpot_s),
             promise=promise,
         )
         found += [
-            Entry(policy.value, setting, scaling) for setting, scaling in _settings(policy.value, base, full)
+            Entry(policy.value, setting, scaling) for setting, scaling in _settings(policy.value, base, each)
         ]
     return found
 
 
-def _settings(law: str, base: Scaling, full: Full) -> list[tuple[str, Scaling]]:
+def _settings(law: str, base: Scaling, each: Known) -> list[tuple[str, Scaling]]:
     if law == OURS:
         # It finds for itself how full a replica may be; what is tuned is how long a lower number must have stood.
         return [
             (f"delay {delay_s:g} s", replace(base, concurrency_target=None, scale_down_delay_s=delay_s))
             for delay_s in (60.0, 150.0, 300.0)
         ]
-    if law in ("concurrency", "kpa"):
+    if law == "concurrency":
         return [
             (
-                f"concurrency_target {fill * full.batch:.0f}",
-                replace(base, concurrency_target=fill * full.batch),
+                f"concurrency_target {fill * each.full.batch:.0f}",
+                replace(base, concurrency_target=fill * each.full.batch),
             )
             for fill in FILL
         ]
@@ -88,9 +116,11 @@ def _settings(law: str, base: Scaling, full: Full) -> list[tuple[str, Scaling]]:
             for up in (0.4, 0.55, 0.7)
         ]
     if law in PER_REPLICA:
-        most = full.requests_per_s if law == "sky" else float(full.batch)
-        name = PER_REPLICA[law]
-        return [(f"{name} {fill * most:.3g}", replace(base, law=((name, fill * most),))) for fill in FILL]
+        changes = [PER_REPLICA[law](each, fill) for fill in FILL]
+        return [
+            (", ".join(f"{name} {value:.3g}" for name, value in change), replace(base, law=change))
+            for change in changes
+        ]
     if law in KNOBS:
         name, values = KNOBS[law]
         return [(f"{name} {value:g}", replace(base, law=((name, value),))) for value in values]

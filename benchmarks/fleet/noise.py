@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.fleet.engines import MODEL, fleet
 from benchmarks.fleet.field import SLO
 from benchmarks.fleet.frame import Asked
-from benchmarks.fleet.laws import entries
+from benchmarks.fleet.laws import entries, known
 from tidegate.core.settings import Scaling
 from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
@@ -59,7 +59,7 @@ def play(task: tuple[str, float]) -> Row:
 
 def _entries() -> Any:
     setup = fleet(Scaling(max_replicas=1)).models[MODEL]
-    return entries(SLO, full_replica(setup, SLO, *LENGTHS), most=24)
+    return entries(SLO, known(setup, SLO, *LENGTHS), most=24)
 
 
 def _reversals(scaling: Scaling, hz: float, hours: float) -> float:

@@ -28,7 +28,7 @@ class Answer:
 
 
 class Law(Protocol):
-    """One law's memory and arithmetic."""
+    """One law's memory and arithmetic. One with ``look(seen, now_s)`` is shown each situation in between, to sample it."""
 
     def evaluate(self, seen: Situation, now_s: float) -> Answer:
         """The law's number. Called once in each period, and at no other time."""
@@ -39,6 +39,7 @@ class Paced:
 
     def __init__(self, law: Law, every_s: float, now_s: float) -> None:
         self._law = law
+        self._look: Callable[[Situation, float], None] | None = getattr(law, "look", None)
         self._every_s = every_s
         self._next_s = now_s
         self._last: Answer | None = None
@@ -54,6 +55,8 @@ class Paced:
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number when it is its turn; else what stands."""
         last = self._last
+        if self._look is not None:
+            self._look(seen, now_s)
         if last is not None and now_s < self._next_s:
             held_by = last.held_by or (None if seen.standing == seen.within(last.asked) else "pace")
             return self._proposal(

@@ -9,10 +9,12 @@ from tidegate.core.fleet.scaling.policies.base import EngineSeen
 from tidegate.core.types import ReplicaId
 
 MINUTE_S = 60.0
+SAME_S = 1e-3
+"""Pages closer than this are one page: its moment is reckoned from its age, and rounded."""
 
 
 class Minute:
-    """Samples of the engines' pages."""
+    """The engines' pages, each once, from the moment at which it was read."""
 
     def __init__(self) -> None:
         self._pages: dict[ReplicaId, deque[tuple[float, float, float]]] = {}
@@ -25,8 +27,15 @@ class Minute:
         kept: dict[ReplicaId, deque[tuple[float, float, float]]] = {}
         for engine in engines:
             pages = kept[engine.replica_id] = self._pages.get(engine.replica_id) or deque()
-            if engine.is_fresh and engine.kv_usage_ratio is not None and engine.waiting is not None:
-                pages.append((now_s, engine.kv_usage_ratio, float(engine.waiting)))
+            read_s = now_s - engine.age_s
+            is_new = not pages or read_s > pages[-1][0] + SAME_S
+            if (
+                is_new
+                and engine.is_fresh
+                and engine.kv_usage_ratio is not None
+                and engine.waiting is not None
+            ):
+                pages.append((read_s, engine.kv_usage_ratio, float(engine.waiting)))
             while pages and pages[0][0] <= now_s - MINUTE_S:
                 pages.popleft()
         self._pages = kept

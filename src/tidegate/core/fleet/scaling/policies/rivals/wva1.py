@@ -43,18 +43,18 @@ class Wva1:
     def __init__(self, constants: Wva1Constants) -> None:
         self._law = constants
         self._minute = Minute()
-        self._next_s: float | None = None
 
     def __repr__(self) -> str:
         return f"<Wva1 {self._minute!r}>"
 
-    def evaluate(self, seen: Situation, now_s: float) -> Answer:
-        """Sample each time it is looked at, decide once a period."""
+    def look(self, seen: Situation, now_s: float) -> None:
+        """Take the pages."""
         self._minute.add(seen.engines, now_s)
+
+    def evaluate(self, seen: Situation, now_s: float) -> Answer:
+        """One step up or down, or none."""
+        del now_s
         standing = seen.standing
-        if self._next_s is not None and now_s < self._next_s:
-            return Answer(standing, standing, "between two of its periods")
-        self._next_s = now_s + self._law.period_s
         if seen.live != seen.serving or seen.live != standing:
             return Answer(standing, standing, "the last wish has not come true yet", "transition")
         pages = self._minute.largest(engine.replica_id for engine in seen.engines)
@@ -86,6 +86,7 @@ class Wva1:
 
 
 def wva1(scaling: Scaling, standing: int, now_s: float) -> tuple[Wva1, float]:
-    """The law with this model's settings, and how often it is looked at: as often as pages come."""
+    """The law with this model's settings, and how often it decides."""
     del standing, now_s
-    return Wva1(with_changes(Wva1Constants(), scaling.law)), 5.0
+    constants = with_changes(Wva1Constants(), scaling.law)
+    return Wva1(constants), constants.period_s

@@ -56,19 +56,18 @@ class Wva2:
     def __init__(self, constants: Wva2Constants) -> None:
         self._law = constants
         self._minute = Minute()
-        self._next_s: float | None = None
         self._full: dict[int, deque[float]] = {}
 
     def __repr__(self) -> str:
         return f"<Wva2 {self._minute!r}>"
 
-    def evaluate(self, seen: Situation, now_s: float) -> Answer:
-        """Sample each time it is looked at, decide once a period."""
+    def look(self, seen: Situation, now_s: float) -> None:
+        """Take the pages."""
         self._minute.add(seen.engines, now_s)
+
+    def evaluate(self, seen: Situation, now_s: float) -> Answer:
+        """What is missing or to spare, at once."""
         standing = seen.standing
-        if self._next_s is not None and now_s < self._next_s:
-            return Answer(standing, standing, "between two of its periods")
-        self._next_s = now_s + self._law.period_s
         pages = self._minute.largest(engine.replica_id for engine in seen.engines)
         past = seen.demand.past
         prompt, output = past.mean_prompt_tokens(SPAN_S, now_s), past.mean_output_tokens(SPAN_S, now_s)
@@ -129,6 +128,7 @@ class Wva2:
 
 
 def wva2(scaling: Scaling, standing: int, now_s: float) -> tuple[Wva2, float]:
-    """The law with this model's settings, and how often it is looked at: as often as pages come."""
+    """The law with this model's settings, and how often it decides."""
     del standing, now_s
-    return Wva2(with_changes(Wva2Constants(), scaling.law)), 5.0
+    constants = with_changes(Wva2Constants(), scaling.law)
+    return Wva2(constants), constants.period_s
