@@ -119,6 +119,8 @@ class Launch:
     replica_id: ReplicaId
     model: ModelId
     because: str
+    variant: str = ""
+    """In which of the model's ways; empty: as its own settings say."""
 
 
 @value
@@ -234,3 +236,7 @@ class Decision:
     more: Prediction
     spent: float = 0.0
     """While the decision before this one was in force."""
+    variants: dict[str, int] | None = None
+    """Of the number, how many of each variant; None where the model has none."""
+    needed: float | None = None
+    """What they are to carry, in replicas of the first variant."""

@@ -218,6 +218,8 @@ class ReplicaAdopted:
     model: ModelId
     address: Address
     is_asleep: bool = False
+    variant: str = ""
+    """In which of the model's ways it was started; empty: as its own settings say."""
 
 
 @value

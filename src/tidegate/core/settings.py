@@ -6,7 +6,7 @@ The five settings that people know keep their names: ``min_replicas``, ``max_rep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -326,6 +326,20 @@ second one in 12 is missed in 5 s, and one in 150 in this."""
 
 
 @dataclass(frozen=True, slots=True)
+class Variant:
+    """Another way to run a model than its own settings: on other GPUs, or with other arguments."""
+
+    name: str
+    slots: int = 8
+    gpus: int = 0
+    kind: str = ""
+    memory_bytes: int | None = None
+    price_per_h: float = 0.0
+    expected_start_s: float | None = None
+    command_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FleetModel:
     """What the FleetController needs to know about one model."""
 
@@ -359,6 +373,24 @@ class FleetModel:
     pool: Pool = NO_POOL
     shadow: ScalingPolicy | None = None
     """A second policy, scored on the live traffic without acting."""
+    variants: tuple[Variant, ...] = ()
+    """Further ways to run it. The settings above are the first one, and the one that numbers of replicas refer to."""
+    max_wait_s: float = 600.0
+    """The longest that a request waits for a first replica: which variant comes up first depends on it."""
+
+    def as_variant(self, variant: Variant) -> FleetModel:
+        """The settings of a replica that is started in this way."""
+        return replace(
+            self,
+            slots=variant.slots,
+            gpus=variant.gpus,
+            kind=variant.kind,
+            memory_bytes=variant.memory_bytes,
+            price_per_h=variant.price_per_h,
+            expected_start_s=variant.expected_start_s,
+            command_hash=variant.command_hash,
+            variants=(),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """How long it takes until a replica serves, learned from the last ones of its kind: for each model, tier and kind of
-node by itself. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold start. Of a kind of
-node that has not been seen the model's other kinds speak.
+replica by itself, which is its variant. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold
+start. Of a kind that has not been seen its settings speak, and the model's other kinds where those say nothing.
 
 One number is the median, since one slow pull is not the rule. For plans with a risk the starts are taken for
 log-normal: times of downloads and loads are skewed to the right, and two parameters can be had from a few samples.
@@ -85,7 +85,7 @@ class ColdStarts:
         self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
     ) -> float | None:
         """The median of the last starts; before the first, what the settings say of all together; else None."""
-        took_s = self._samples(model, tier, kind)
+        took_s = self._samples(model, tier, kind, otherwise_s)
         return median(took_s) if took_s else otherwise_s
 
     def readiness(
@@ -102,7 +102,7 @@ class ColdStarts:
 
     def fetch_s(self, model: ModelId) -> float | None:
         """What fetching is expected to add to a cold start; 0 before the first one, which the settings speak of."""
-        return self.artifacts.fetch_s(model) if self._samples(model, Tier.COLD, "") else 0.0
+        return self.artifacts.fetch_s(model) if self._samples(model, Tier.COLD, "", None) else 0.0
 
     def _without_fetching(
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str
@@ -111,7 +111,7 @@ class ColdStarts:
         known = self._readiness.get(key)
         if known is not None:
             return known
-        took_s = self._samples(model, tier, kind)
+        took_s = self._samples(model, tier, kind, otherwise_s)
         if not took_s:
             return Readiness(otherwise_s)
         logs = [log(max(1e-3, took)) for took in took_s]
@@ -119,9 +119,12 @@ class ColdStarts:
         self._readiness[key] = known
         return known
 
-    def _samples(self, model: ModelId, tier: Tier, kind: str) -> list[float]:
+    def _samples(self, model: ModelId, tier: Tier, kind: str, otherwise_s: float | None) -> list[float]:
+        """Of the kind; of all, if there are none and the settings say nothing of this kind."""
         kinds = self._took_s.get((model, tier))
         if not kinds:
             return []
         own = kinds.get(kind)
-        return list(own) if own else [took_s for samples in kinds.values() for took_s in samples]
+        if own:
+            return list(own)
+        return [] if otherwise_s is not None else [took_s for took in kinds.values() for took_s in took]

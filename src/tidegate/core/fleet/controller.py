@@ -11,6 +11,7 @@ moment (``WakeAt``), never a count of ticks. Nothing known is never taken for ze
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 from typing import assert_never
 
 from tidegate.core.effects import (
@@ -41,13 +42,14 @@ from tidegate.core.fleet.budget import Spending
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
-from tidegate.core.fleet.plan import Plan, standing_of
+from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.prefetching import Prefetcher
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
 from tidegate.core.fleet.scaling.autoscaler import Standing
 from tidegate.core.fleet.scaling.limits import Wish, grant
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
+from tidegate.core.fleet.standing import standing_of
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
 from tidegate.core.lifecycle import State
@@ -205,10 +207,15 @@ class FleetController:
     def _decide(self, by_model: dict[ModelId, list[Replica]], now_s: float) -> list[FleetEffect]:
         asked: list[tuple[Plan, Demand, Proposal, Standing]] = []
         wishes: list[Wish] = []
+        self._spending.pass_to(now_s)
+        launching = self._launching(now_s)
         for model, plan in self._plans.items():
             demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
             standing = standing_of(plan, by_model.get(model, ()), self._keeper.roster.cold, now_s)
             proposal = plan.propose(demand, standing, now_s)
+            if plan.variants.is_mixed:
+                replicas = by_model.get(model, ())
+                self._keeper.casting.cast(plan, proposal, demand, replicas, launching, now_s)
             asked.append((plan, demand, proposal, standing))
             wishes.append(plan.wish(proposal, standing, now_s))
         leaving = [
@@ -221,7 +228,6 @@ class FleetController:
             )
         ]
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
-        self._spending.pass_to(now_s)
         limits = self._limits_now(now_s)
         grants = grant(wishes, limits, leaving, left)
         for plan in self._plans.values():
@@ -232,7 +238,7 @@ class FleetController:
         ]
         pools = self._keeper.pools
         for plan, _, proposal, standing in asked:
-            pools.note(plan, proposal.asked, standing.live, now_s)
+            pools.note(plan, proposal.asked, ceil(standing.live), now_s)
         pools.share(self._plans, by_model, limits)
         for decision in settled:
             if decision is not None:
@@ -290,8 +296,7 @@ class FleetController:
     def _wake(self, now_s: float) -> list[FleetEffect]:
         moments: list[float | None] = []
         for plan in self._plans.values():
-            block = plan.gate.block(now_s)
-            moments += plan.due_s, block.until_s if block else None
+            moments += plan.due_s, *plan.variants.blocked_until_s(now_s)
         if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
             moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
         moments += self._keeper.moments(now_s)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 
-from tidegate.core.capacity import Capacity
+from tidegate.core.capacity import KNOWN_AFTER, Capacity
 from tidegate.core.events import SignalsReported
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
@@ -89,22 +89,30 @@ class _Signals:
 class _Model:
     """What is kept of one model from report to report."""
 
-    __slots__ = ("capacity", "figures", "past", "peak", "totals")
+    __slots__ = ("capacities", "capacity", "figures", "past", "peak", "totals")
 
     def __init__(self) -> None:
         self.peak = PeakWindow()
         self.past = Past()
         self.totals = Totals()
         """Over all gateways that there have been, since this controller began."""
-        self.figures: dict[str, CapacityFigures] = {}
-        """By gateway."""
+        self.figures: dict[str, dict[str, CapacityFigures]] = {}
+        """By kind of replica and gateway."""
         self.capacity: Capacity | None = None
+        """Of the model's own settings."""
+        self.capacities: dict[str, Capacity] = {}
+        """Of each kind of which much has been seen."""
 
     def learn(self, gateway: str, figures: CapacityFigures) -> None:
         """A gateway has learned this of its replicas. Who has seen most is believed."""
-        self.figures[gateway] = figures
-        best = max(self.figures.values(), key=lambda told: told.prefill_samples + told.decode_samples)
-        self.capacity = Capacity.told(best)
+        told = self.figures.setdefault(figures.gpu, {})
+        told[gateway] = figures
+        best = max(told.values(), key=lambda one: one.prefill_samples + one.decode_samples)
+        capacity = Capacity.told(best)
+        if not figures.gpu:
+            self.capacity = capacity
+        if min(best.prefill_samples, best.decode_samples) >= KNOWN_AFTER:
+            self.capacities[figures.gpu] = capacity
 
 
 class DemandBook:
@@ -191,6 +199,7 @@ class DemandBook:
             oldest_wait_s=max([said.oldest_wait_s for said in figures], default=0.0),
             past=kept.past,
             capacity=kept.capacity,
+            capacities=kept.capacities,
         )
 
     def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:

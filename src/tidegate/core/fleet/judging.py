@@ -48,8 +48,8 @@ class Judged:
         capacity: Capacity | None,
         spec: FleetModel,
         *,
-        serving: int,
-        there: int,
+        serving: float,
+        there: float,
     ) -> None:
         """For ``span_s`` so many served, of so many that were there and cost."""
         self.replica_s += span_s * there

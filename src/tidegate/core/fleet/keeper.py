@@ -1,7 +1,8 @@
 """The keeper of the replicas: its parts, what time does to replicas, and what others say of them.
 
 It carries out numbers and decides none. The parts share one ``Roster``: ``Seeing`` takes in what was seen,
-``Staffing`` brings each model to its number, ``Leaving`` sees to the ends.
+``Casting`` says who is to serve where a model has variants, ``Staffing`` brings each model to its number, ``Leaving`` sees
+to the ends.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.core.effects import Promote
 from tidegate.core.fleet import drain
+from tidegate.core.fleet.casting import Casting
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.plan import Plan
@@ -31,6 +33,7 @@ class Keeper:
         self.pools = Pools(self.roster.replicas, demand, self.roster.cold)
         self.leaving = Leaving(self.roster)
         self.seeing = Seeing(self.roster, self.leaving)
+        self.casting = Casting(self.roster)
         self.staffing = Staffing(self.roster, self.pools, self.leaving)
         self._failing = FailureBook()
 

@@ -35,9 +35,9 @@ class Launching:
     def _is_leaving(self) -> bool:
         return any(not r.is_gone and (r.is_ended or r.state is State.DRAINING) for r in self._replicas)
 
-    def take(self, plan: Plan) -> bool:
-        """Take the room for one more replica of this model, if there is room."""
-        if self._room.take(plan.size, starts=True) is not None:
+    def take(self, plan: Plan, variant: str) -> bool:
+        """Take the room for one more replica of this model and variant, if there is room."""
+        if self._room.take(plan.size_as(variant), starts=True) is not None:
             return False
         self._budget.note(self._now_s)
         return True
@@ -48,10 +48,9 @@ class Launching:
 
     def obstacle_to_waking(self, asleep: Size, awake: Size) -> Block | None:
         """Why a sleeper cannot be woken, now or as soon as what leaves is gone: somebody else may have its GPU."""
-        cap = self.exchange(asleep, awake)
-        if cap is None:
-            self.exchange(awake, asleep)  # It was only asked for.
+        if self.has_room_instead(asleep, awake):
             return None
+        cap = self._room.exchange(asleep, awake) or ""
         return None if self._is_leaving else Block(cap, *self._explain(cap))
 
     def has_room_beside(self, plan: Plan) -> bool:
@@ -61,15 +60,31 @@ class Launching:
             return False
         return self._room.refuses(plan.size, starts=True) in (None, "fleet.max_starts_per_hour")
 
+    def has_room_now(self, size: Size) -> bool:
+        """One of this size fits beside all that is there, the starts of the hour left aside."""
+        return self._room.refuses(size, starts=False) is None
+
+    def has_room_instead(self, old: Size, new: Size) -> bool:
+        """One would fit as soon as another is gone."""
+        if self._room.exchange(old, new) is not None:
+            return False
+        self._room.exchange(new, old)  # It was only asked for.
+        return True
+
     def obstacle(self, plan: Plan) -> Block | None:
-        """Why no replica of this model can be started, now or as soon as what leaves is gone."""
-        block = plan.gate.block(self._now_s)
-        if block is not None and plan.gate.has_given_up:
+        """Why no replica of this model can be started, now or as soon as what leaves is gone; of its variants the first."""
+        found = [self._obstacle_to(plan, name) for name in plan.variants.specs]
+        return None if None in found else found[0]
+
+    def _obstacle_to(self, plan: Plan, variant: str) -> Block | None:
+        gate = plan.variants.gate(variant)
+        block = gate.block(self._now_s)
+        if block is not None and gate.has_given_up:
             # That it will be ready when it is tried again is not known; that it will not be before, is.
             return block
         if plan.spec.scaling.max_replicas == 0:
             return Block("max_replicas", "its max_replicas is 0", None)
-        cap = self._room.refuses(plan.size, starts=True)
+        cap = self._room.refuses(plan.size_as(variant), starts=True)
         if cap is None or (cap != "fleet.max_starts_per_hour" and self._is_leaving):
             return None
         return Block(cap, *self._explain(cap))

@@ -46,7 +46,7 @@ class Leaving:
 
     def is_replacing(self, plan: Plan, replicas: Sequence[Replica], now_s: float) -> bool:
         """One is on its way out or the one for it on its way up, or its start fails: no other follows yet."""
-        if plan.gate.block(now_s) is not None or any(r.is_replaced and not r.is_gone for r in replicas):
+        if plan.variants.block(now_s) is not None or any(r.is_replaced and not r.is_gone for r in replicas):
             return True
         since_s = self._replaced_s.get(plan.model)
         return since_s is not None and any(r.is_coming_up and r.launched_s >= since_s for r in replicas)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from math import ceil, inf
 
 from tidegate.core.effects import Decision, Prediction, Shadowed
-from tidegate.core.events import EngineReported
-from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
+from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica, size_in
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Size, Wish
-from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal
+from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.shadow import Shadow
-from tidegate.core.fleet.starts import StartGate
+from tidegate.core.fleet.variants import DEFAULT, OWN, Variants
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
-from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
@@ -38,8 +36,11 @@ class Plan:
     def __init__(self, model: ModelId, spec: FleetModel, now_s: float) -> None:
         self.model = model
         self.spec = spec
-        self.gate = StartGate(spec.restarts)
-        self.autoscaler = Autoscaler(spec.scaling, now_s)
+        self.variants = Variants(spec)
+        self.need = Need(spec.scaling.scale_down_delay_s)
+        self.lineup: Lineup | None = None
+        """Who is to serve, variant by variant; None where there is only one."""
+        self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
         self.remark = ""
         """What there is to say of its replicas in this turn, beside their number."""
@@ -48,23 +49,57 @@ class Plan:
         self._before = 0
         self._basis: _Basis | None = None
         self._shadow: Shadow | None = None
-        self._said: tuple[int, str | None, int, str] | None = None
-        """Number, holder, what was asked for and remark, of the decision told last."""
+        self._said: tuple[object, ...] | None = None
+        """Number, holder, what was asked for, remark and variants, of the decision told last."""
 
     def __repr__(self) -> str:
-        return f"<Plan {self.model} desired={self.desired} failures={self.gate.failures}>"
+        return f"<Plan {self.model} desired={self.desired} failures={self.variants.failures}>"
 
     @property
     def size(self) -> Size:
         """What one more replica would take."""
-        return size_in(self.spec, State.SERVING)
+        return self.size_as(self.following)
+
+    @property
+    def taken(self) -> list[Size]:
+        """What the number in force takes."""
+        if self.lineup is None:
+            return [self.size] * self.desired
+        return [self.size_as(part.variant) for part in self.lineup.parts[: self.desired]]
+
+    @property
+    def following(self) -> str:
+        """The variant that would be started next."""
+        if self.lineup is None:
+            return OWN
+        starts = (part for part in self.lineup.parts if part.replica_id is None)
+        return next(starts, self.lineup.more).variant
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """Between which a law's number can be, where that is not what the settings say."""
+        scaling = self.spec.scaling
+        if not self.variants.is_mixed:
+            return None
+        return self.variants.bounds(scaling.min_replicas, scaling.max_replicas)
+
+    def spec_as(self, variant: str) -> FleetModel:
+        """How a replica of this variant is started; as the model's own where there is no such variant any more."""
+        return self.variants.spec(variant) or self.spec
+
+    def size_as(self, variant: str) -> Size:
+        """What one more replica of this variant would take."""
+        return size_in(self.spec_as(variant), State.SERVING)
 
     def configure(self, spec: FleetModel, now_s: float) -> None:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""
         if spec == self.spec:
             return
         self.spec = spec
-        self.gate.configure(spec.restarts)
+        self.variants.configure(spec)
+        if self.need.delay_s != spec.scaling.scale_down_delay_s:
+            self.need = self.need.under(spec.scaling.scale_down_delay_s)
+        self.lineup = None
         self.autoscaler.configure(spec.scaling, now_s)
         if self._shadow is not None and self._shadow.policy is spec.shadow:
             self._shadow.configure(spec, now_s)
@@ -76,7 +111,8 @@ class Plan:
         is started in that model's way."""
         if replica.home != self.model and self.spec.pool.group:
             return replica.spec.pool.group != self.spec.pool.group
-        return replica.spec is not self.spec and replica.spec.command_hash != self.spec.command_hash
+        now = self.variants.spec(replica.variant)
+        return now is not replica.spec and (now is None or now.command_hash != replica.spec.command_hash)
 
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """What this model's policy wants, before the final clamp."""
@@ -84,15 +120,17 @@ class Plan:
 
     def wish(self, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
         """The proposal in the words of the final clamp."""
+        lineup = self.lineup
         return Wish(
             model=self.model,
-            wanted=proposal.wanted,
+            wanted=proposal.wanted if lineup is None else lineup.asked,
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
-            held=standing.there,
+            held=standing.there if lineup is None else lineup.there,
             asleep=standing.asleep,
             size=self.size,
-            can_start=self.gate.block(now_s) is None,
+            can_start=self.variants.block(now_s) is None,
+            sizes=() if lineup is None else tuple(self.size_as(part.variant) for part in lineup.parts),
         )
 
     def settle(
@@ -103,8 +141,9 @@ class Plan:
         self._basis = _Basis(demand, proposal, grant, standing, now_s)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
-        saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark)
-        is_news = (held_by is not None or bool(self.remark)) and saying != self._said
+        counts = None if self.lineup is None else tuple(self.lineup.counts(self.desired).items())
+        saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark, counts)
+        is_news = (held_by is not None or bool(self.remark) or counts is not None) and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
@@ -115,7 +154,7 @@ class Plan:
         if self.spec.shadow is None:
             return None
         if self._shadow is None:
-            self._shadow = Shadow(self.model, self.spec.shadow, self.spec, standing.live, now_s)
+            self._shadow = Shadow(self.model, self.spec.shadow, self.spec, ceil(standing.live), now_s)
         return self._shadow.look(demand, standing, self.spec, self.desired, now_s)
 
     @property
@@ -145,6 +184,8 @@ class Plan:
             chosen=self._prediction(desired, basis.demand, traffic),
             more=self._prediction(desired + 1, basis.demand, traffic),
             spent=self.spent,
+            variants=None if self.lineup is None else _named(self.lineup.counts(desired)),
+            needed=None if self.lineup is None else self.lineup.need,
         )
 
     @property
@@ -163,7 +204,9 @@ class Plan:
     @property
     def due_s(self) -> float | None:
         """When the number may change without news."""
-        return self._basis.proposal.due_at_s if self._basis else None
+        if self._basis is None or self.lineup is None or self.need.due_s is None:
+            return self._basis.proposal.due_at_s if self._basis else None
+        return min(self.need.due_s, self._basis.proposal.due_at_s or inf)
 
     def _because(self, basis: _Basis) -> str:
         why = [basis.proposal.because]
@@ -176,92 +219,29 @@ class Plan:
                 why.append(f"max_replicas allows {self.desired}")
             case cap:
                 why.append(f"{cap} leaves {self.desired}")
+        if self.lineup is not None:
+            counts = _named(self.lineup.counts(self.desired))
+            mix = ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+            why.append(f"{self.lineup.need:.2f} needed, in replicas of {DEFAULT}: {mix}")
         if self.remark:
             why.append(self.remark)
         return "; ".join(why)
 
     def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
+        carried, price_per_h = float(replicas), replicas * self.spec.price_per_h
         slots = replicas * self.spec.slots
+        if self.lineup is not None:
+            carried, price_per_h = self.lineup.carried(replicas), self.lineup.price_per_h(replicas)
+            slots = sum(self.spec_as(name).slots * n for name, n in self.lineup.counts(replicas).items())
         queued = max(0, round(demand.peak) - slots)
         kept = None
         if traffic is not None and demand.capacity is not None:
-            kept = attainment(replicas, traffic, demand.capacity, self.spec.slots, self.spec.scaling.promise)
-        return Prediction(replicas, slots, queued, replicas * self.spec.price_per_h, kept)
+            kept = attainment(carried, traffic, demand.capacity, self.spec.slots, self.spec.scaling.promise)
+        return Prediction(replicas, slots, queued, price_per_h, kept)
 
 
-def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
-    """One model's replicas, counted, and what is known of their starts.
-
-    Where it has a pool, what comes up beyond the number that is to serve comes up for the pool, and no law counts
-    on it; and the next replica comes from the nearest tier that holds one.
-    """
-    coming_up = serving = slots = live = kept = warm = asleep = 0
-    first_ready_s: float | None = None
-    coming: list[Coming] = []
-    engines: list[EngineSeen] = []
-    reads_engines = plan.autoscaler.reads_engines
-    for replica in replicas:
-        if replica.state is State.SERVING:
-            serving += 1
-            live += 1
-            slots += replica.spec.slots
-            ready_s = replica.ready_s
-            if ready_s is not None and (first_ready_s is None or ready_s < first_ready_s):
-                first_ready_s = ready_s
-            if reads_engines and replica.engine is not None:
-                engines.append(_engine_seen(replica, replica.engine, now_s))
-        else:
-            if replica.is_coming_up:
-                coming_up += 1
-                coming.append(_coming(replica, cold))
-            live += replica.is_live
-            kept += replica.can_be_kept
-            warm += replica.is_warm
-            asleep += replica.state is State.SLEEPING
-    there = live + kept + asleep
-    if plan.spec.pool.is_used:
-        coming_up = min(coming_up, max(0, plan.desired - serving))
-        coming = coming[:coming_up]
-        live = serving + coming_up
-    return Standing(
-        coming_up,
-        serving,
-        slots,
-        first_ready_s,
-        live,
-        kept,
-        there,
-        tuple(coming),
-        tuple(engines),
-        _next_readiness(plan, cold, warm, asleep),
-        plan.spec.slots,
-        plan.spec.price_per_h,
-        asleep,
-    )
-
-
-def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: int) -> Readiness:
-    """Of the replica that would come next."""
-    if warm:
-        return Readiness(PROMOTION_S)
-    if asleep:
-        return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
-    return cold.readiness(plan.model, plan.spec.expected_start_s)
-
-
-def _engine_seen(replica: Replica, page: EngineReported, now_s: float) -> EngineSeen:
-    age_s = now_s - replica.engine_s
-    return EngineSeen(replica.replica_id, age_s, page.running, page.waiting, page.kv_usage_ratio)
-
-
-def _coming(replica: Replica, cold: ColdStarts) -> Coming:
-    if replica.state is State.WAKING:
-        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
-        ready_s = None if wake_s is None else replica.since_s + wake_s
-        return Coming(replica.since_s, ready_s, Tier.SLEEPING)
-    here_s, took_s = replica.weights_here_s, cold.expected_s(replica.model, replica.spec.expected_start_s)
-    ready_s = None if here_s is None or took_s is None else here_s + took_s
-    return Coming(replica.launched_s, ready_s, Tier.COLD)
+def _named(counts: dict[str, int]) -> dict[str, int]:
+    return {name or DEFAULT: count for name, count in counts.items()}
 
 
 def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:

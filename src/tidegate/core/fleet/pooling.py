@@ -105,7 +105,7 @@ class Pools:
         if not pooled:
             self._grants = {}
             return
-        taken = [plan.size for plan in plans.values() for _ in range(plan.desired)]
+        taken = [size for plan in plans.values() for size in plan.taken]
         wishes = [self._wish(plan, Crew.of(by_model.get(plan.model, ()))) for plan in pooled]
         self._grants = grant_pools(wishes, limits, taken)
 

@@ -86,8 +86,8 @@ class Steady:
     """How long a request may stand in line and still be in time."""
 
 
-def steady(replicas: int, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise) -> Steady:
-    """How so many replicas do, one or more, whatever stands in line."""
+def steady(replicas: float, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise) -> Steady:
+    """How so many replicas do, whatever stands in line. A part of one does so much of what one does."""
     full = full_replica(traffic, capacity, slots)
     prompt_s = _prompt_s(traffic, capacity)
     each = min(traffic.arrivals_per_s / replicas, full.requests_per_s)
@@ -110,7 +110,7 @@ def steady(replicas: int, traffic: Traffic, capacity: Capacity, slots: int, prom
 
 
 def attainment(
-    replicas: int, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise
+    replicas: float, traffic: Traffic, capacity: Capacity, slots: int, promise: Promise
 ) -> float | None:
     """Share of the requests of the next minute that would keep the promise with so many serving; None when none
     is expected."""
@@ -120,7 +120,7 @@ def attainment(
     if replicas <= 0:
         return 0.0
 
-    def kept(number: int) -> float:
+    def kept(number: float) -> float:
         found = steady(number, traffic, capacity, slots, promise)
         in_line = _late_in_line(traffic, found.most_per_s, found.slack_s) / expected
         return max(0.0, 1.0 - min(1.0, in_line)) * found.share

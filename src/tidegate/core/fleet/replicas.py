@@ -84,6 +84,8 @@ class Replica:
     """It could not wake where it sleeps; not tried again before this."""
     sleep_ordered_s: float | None = None
     """When it was last told to sleep, until it does."""
+    variant: str = ""
+    """In which way of its model it was started; empty: as the model's own settings say."""
 
     # What follows from the state, kept beside it: a turn asks each replica for these again and again.
     is_coming_up: bool = field(init=False)
@@ -206,11 +208,12 @@ class Replicas:
         """The largest number that an id of this model has had."""
         return self._highest.get(slug(model), 0)
 
-    def launch(self, model: ModelId, spec: FleetModel, now_s: float) -> Replica:
+    def launch(self, model: ModelId, spec: FleetModel, now_s: float, variant: str = "") -> Replica:
         """A record for a replica that is about to be requested, under a number never used before."""
         number = self.highest(model) + 1
         replica_id = ReplicaId(f"{slug(model)}-{number}")
-        return self._add(Replica(replica_id, model, number, spec, State.REQUESTED, now_s, now_s))
+        requested = State.REQUESTED
+        return self._add(Replica(replica_id, model, number, spec, requested, now_s, now_s, variant=variant))
 
     def adopt(
         self,
@@ -220,6 +223,7 @@ class Replicas:
         address: Address,
         now_s: float,
         state: State = State.SERVING,
+        variant: str = "",
     ) -> Replica:
         """A record for a replica that serves already, or sleeps."""
         number = _number_in(replica_id)[1]
@@ -236,6 +240,7 @@ class Replicas:
                 "adopted",
                 ready_s=now_s,
                 has_served=True,
+                variant=variant,
             )
         )
 
@@ -290,6 +295,12 @@ def size_in(spec: FleetModel, state: State) -> Size:
     if state is State.WARM and spec.pool.warm_price_per_h is not None:
         price_per_h = spec.pool.warm_price_per_h
     return Size(spec.gpus, price_per_h, spec.kind, spec.memory_bytes)
+
+
+def route_gpu(variant: str, spec: FleetModel) -> str:
+    """What ``Route.gpu`` says: replicas of one model with the same word here can be expected to be equally fast. Empty
+    for the model's own settings."""
+    return f"{variant}/{spec.kind or 'gpu'}x{spec.gpus}" if variant else ""
 
 
 def slug(model: ModelId) -> str:

@@ -15,6 +15,7 @@ from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas
+from tidegate.core.fleet.variants import OWN
 from tidegate.core.fleet.view import Failure
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
@@ -53,15 +54,16 @@ class Roster:
         launching: Launching,
         now_s: float,
         because: str | None = None,
+        variant: str = OWN,
     ) -> list[Order]:
         """Start as many of the missing as the model's failures, the caps and the hour allow."""
         effects: list[Order] = []
-        for _ in range(plan.gate.allowed(missing, coming_up, now_s)):
-            if not launching.take(plan):
+        for _ in range(plan.variants.gate(variant).allowed(missing, coming_up, now_s)):
+            if not launching.take(plan, variant):
                 break
-            replica = self.replicas.launch(plan.model, plan.spec, now_s)
+            replica = self.replicas.launch(plan.model, plan.spec_as(variant), now_s, variant)
             replica.fetch_s = self.cold.fetch_s(plan.model)
-            effects.append(Launch(replica.replica_id, plan.model, because or plan.because))
+            effects.append(Launch(replica.replica_id, plan.model, because or plan.because, variant))
         return effects
 
     def note_failure(self, replica: Replica, before: State, detail: str, now_s: float) -> None:
@@ -75,7 +77,9 @@ class Roster:
         if plan is None or replica.is_forgiven:
             return
         line = " ".join(detail.split())[:300]
-        plan.gate.fail(replica.number, self.replicas.highest(replica.model), line, now_s)
+        plan.variants.gate(replica.variant).fail(
+            replica.number, self.replicas.highest(replica.model), line, now_s
+        )
 
     def forgive(self, replica: Replica, now_s: float) -> None:
         """Once, when it has served for long enough."""
@@ -85,4 +89,4 @@ class Roster:
         replica.is_forgiven = True
         plan = self.plans.get(replica.model)
         if plan is not None:
-            plan.gate.forgive()
+            plan.variants.gate(replica.variant).forgive()

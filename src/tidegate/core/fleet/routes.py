@@ -8,7 +8,7 @@ from tidegate.core.effects import PublishRoutes
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replica, size_in
+from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelRoute, Route, RouteTable
@@ -100,6 +100,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         slots=free,
         engine=replica.spec.engine,
         expected_ready_s=ready_s,
+        gpu=route_gpu(replica.variant, replica.spec),
         leaves_at_s=replica.leaves_at_s,
     )
     return replica.route
@@ -132,10 +133,12 @@ def model_route(
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
         )
-    took_s = _sum(cold.fetch_s(plan.model), cold.expected_s(plan.model, plan.spec.expected_start_s))
+    following = plan.following
+    start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
+    took_s = _sum(cold.fetch_s(plan.model), start_s)
     obstacle = launching.obstacle(plan)
     if obstacle is None:  # 4
-        wait = plan.gate.block(now_s)
+        wait = plan.variants.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
     # Not before the obstacle is gone, though nobody may know how long a start will take then.
@@ -146,7 +149,8 @@ def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
     if replica.state is State.WAKING:
         wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
         return _sum(replica.since_s, wake_s)
-    return _sum(replica.weights_here_s, cold.expected_s(replica.model, replica.spec.expected_start_s))
+    start_s = cold.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
+    return _sum(replica.weights_here_s, start_s)
 
 
 def _sum(moment_s: float | None, span_s: float | None) -> float | None:

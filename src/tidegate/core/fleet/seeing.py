@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from tidegate.core.effects import Stop
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.demand import known
@@ -31,10 +33,10 @@ class Seeing:
             known.address = event.address
             return []
         plan = self._roster.plans.get(event.model)
-        spec = plan.spec if plan else FleetModel(engine="")
+        spec = plan.spec_as(event.variant) if plan else FleetModel(engine="")
         state = State.SLEEPING if event.is_asleep else State.SERVING
         replica = self._roster.replicas.adopt(
-            event.replica_id, event.model, spec, event.address, now_s, state
+            event.replica_id, event.model, spec, event.address, now_s, state, event.variant
         )
         if plan is None:
             replica.move(Seen.UNWANTED, now_s)
@@ -42,7 +44,9 @@ class Seeing:
         if event.is_asleep:
             return []
         mine = self._roster.replicas.by_model()[event.model]
-        plan.autoscaler.adopt(sum(r.is_live for r in mine), now_s)
+        carried = sum(plan.variants.share_of(replica) for replica in mine if replica.is_live)
+        plan.need.adopt(carried)
+        plan.autoscaler.adopt(ceil(carried), now_s)
         return []
 
     def see(self, event: ReplicaSeen, now_s: float) -> list[Order]:
@@ -84,13 +88,14 @@ class Seeing:
 
     def _note_ready(self, replica: Replica, now_s: float) -> None:
         replica.ready_s = now_s
-        self._roster.cold.learn(replica.model, now_s - replica.launched_s - (replica.fetch_s or 0.0))
+        took_s = now_s - replica.launched_s - (replica.fetch_s or 0.0)
+        self._roster.cold.learn(replica.model, took_s, kind=replica.variant)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
-            plan.gate.succeed()
+            plan.variants.gate(replica.variant).succeed()
 
     def _note_woken(self, replica: Replica, since_s: float, now_s: float) -> None:
         self._roster.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
-            plan.gate.succeed()
+            plan.variants.gate(replica.variant).succeed()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.leaving import Leaving
+from tidegate.core.fleet.mixed import Mixed
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.pooling import Pools
 from tidegate.core.fleet.renewing import Renewing
@@ -29,6 +30,7 @@ class Staffing:
         self._leaving = leaving
         self._renewing = Renewing(roster, pools, leaving)
         self.leaves_s: list[float] = []
+        self._mixed = Mixed(roster, leaving, self.leaves_s)
         """The moments at which those that are announced as leaving are to go."""
 
     def __repr__(self) -> str:
@@ -51,11 +53,13 @@ class Staffing:
             if plan.spec.pool.group:  # one of them may have been lent in this very turn
                 replicas = [replica for replica in replicas if replica.model == model]
             live = [replica for replica in replicas if replica.is_live]
-            outdated = [r for r in live if r.spec is not plan.spec and plan.is_outdated(r)]
-            if plan.desired and outdated:
+            if plan.lineup is not None and plan.desired:
+                effects += self._mixed.staff(plan, plan.lineup, replicas, launching, now_s)
+            elif plan.desired and any(r.spec is not plan.spec and plan.is_outdated(r) for r in live):
                 effects += self._renewing.renew(plan, replicas, launching, now_s)
                 continue
-            effects += self._staff(plan, replicas, launching, now_s)
+            else:
+                effects += self._staff(plan, replicas, launching, now_s)
             if plan.spec.pool.is_used or any(r.is_warm or r.state is State.SLEEPING for r in replicas):
                 pooled.append(plan)
         # Last, so that what serves has had the room.

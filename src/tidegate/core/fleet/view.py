@@ -43,6 +43,8 @@ class ReplicaView:
     running: int | None
     waiting: int | None
     kv_usage_ratio: float | None
+    variant: str = ""
+    """In which of the model's ways it runs; empty: as its own settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def model_view(
         can_serve=route.can_serve,
         because=route.because,
         expected_ready_s=route.expected_ready_s,
-        failures=plan.gate.failures,
+        failures=plan.variants.failures,
         last_failure=last_failure,
         replicas=replica_views(replicas, demand),
         shadow=plan.shadowed,
@@ -141,4 +143,5 @@ def _replica_view(replica: Replica, demand: DemandBook) -> ReplicaView:
         running=engine.running if engine else None,
         waiting=engine.waiting if engine else None,
         kv_usage_ratio=engine.kv_usage_ratio if engine else None,
+        variant=replica.variant,
     )

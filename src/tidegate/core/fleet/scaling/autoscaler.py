@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal, Situation, policy_for
@@ -28,14 +29,15 @@ SCHEDULE_RISK = 0.9
 class Standing:
     """One model's replicas, counted."""
 
-    coming_up: int = 0
-    serving: int = 0
+    coming_up: float = 0
+    """This and the next, ``live`` and ``kept`` are in replicas of the first variant where there are several."""
+    serving: float = 0
     serving_slots: int = 0
     first_ready_s: float | None = None
     """When the first of those that serve now became ready; None when none serves."""
-    live: int = 0
+    live: float = 0
     """Serving or on the way to it."""
-    kept: int = 0
+    kept: float = 0
     """Draining, and could be kept."""
     there: int = 0
     """All that could serve without a start: live, kept, warm and asleep."""
@@ -49,15 +51,18 @@ class Standing:
     price_per_h: float = 0.0
     asleep: int = 0
     """Of those there, the ones that sleep."""
+    bounds: tuple[int, int] | None = None
+    """Between which the number can be, where that is not what the settings say: of variants that carry less or more."""
 
 
 class Autoscaler:
     """Proposes a number for one model. Owns the policy's memory."""
 
-    def __init__(self, scaling: Scaling, now_s: float) -> None:
+    def __init__(self, scaling: Scaling, now_s: float, least: int | None = None) -> None:
+        """``least`` is what it begins with, where that is not the minimum of the settings."""
         self._scaling = scaling
         self._proposed = 0
-        self._begin(scaling.min_replicas, now_s)
+        self._begin(scaling.min_replicas if least is None else least, now_s)
 
     def __repr__(self) -> str:
         return f"<Autoscaler {self._scaling.policy.value} proposes {self._proposed}>"
@@ -80,17 +85,18 @@ class Autoscaler:
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """How many replicas this model should have, before the limits of the whole fleet."""
         scaling = self._scaling
+        least, most = standing.bounds or (scaling.min_replicas, scaling.max_replicas)
         floor, floor_by, idle_due_s = self._floor(demand, standing, now_s)
         shrink_from_s = self._shrink_from_s(demand)
         seen = Situation(
             demand=demand,
-            standing=max(scaling.min_replicas, min(self._proposed, scaling.max_replicas)),
-            min_replicas=scaling.min_replicas,
-            max_replicas=scaling.max_replicas,
-            floor=min(floor, scaling.max_replicas),
+            standing=max(least, min(self._proposed, most)),
+            min_replicas=least,
+            max_replicas=most,
+            floor=min(floor, most),
             floor_by=floor_by,
-            live=standing.coming_up + standing.serving,
-            serving=standing.serving,
+            live=ceil(standing.coming_up + standing.serving),
+            serving=ceil(standing.serving),
             serving_slots=standing.serving_slots,
             may_shrink=shrink_from_s is not None and now_s >= shrink_from_s,
             slots=standing.slots,
@@ -99,6 +105,7 @@ class Autoscaler:
             coming=standing.coming,
             readiness=standing.readiness,
             engines=standing.engines,
+            exact=standing.serving if standing.bounds else None,
         )
         proposal = self._policy.propose(seen, now_s)
         if scaling.schedule.floors:
@@ -116,6 +123,7 @@ class Autoscaler:
             proposal.held_by,
             min(ahead, default=None),
             proposal.inputs,
+            proposal.needed,
         )
 
     def _scheduled(self, proposal: Proposal, seen: Situation, now_s: float) -> Proposal:

@@ -95,13 +95,14 @@ class Memory:
 
     def look(self, seen: Situation) -> Estimate:
         """The answer now; learns the share on the way."""
-        known = [(e.running, e.kv_usage_ratio, e.waiting or 0, e.age_s) for e in seen.engines if e.is_fresh]
         fresh = [
-            (run, used, wait, age) for run, used, wait, age in known if run is not None and used is not None
+            (e.running, e.share * e.kv_usage_ratio, e.waiting or 0, e.age_s, e.share)
+            for e in seen.engines
+            if e.is_fresh and e.running is not None and e.kv_usage_ratio is not None
         ]
-        if not fresh or not seen.serving:
+        if not fresh or not seen.strength:
             return Estimate(
-                "memory", None, 0.0, ENGINE_GOOD_FOR_S, silent=self._has_spoken and seen.serving > 0
+                "memory", None, 0.0, ENGINE_GOOD_FOR_S, silent=self._has_spoken and seen.strength > 0
             )
         self._has_spoken = True
         running, used = sum(one[0] for one in fresh), sum(one[1] for one in fresh)
@@ -109,7 +110,7 @@ class Memory:
         if running >= 4 and used > 0.02:
             share = used / running
             self._share = share if self._share is None else self._share + 0.1 * (share - self._share)
-        scale = seen.serving / len(fresh)
+        scale = seen.strength / sum(one[4] for one in fresh)
         coverage, age_s = min(1.0, 1.0 / scale), max(one[3] for one in fresh)
         if scale * (running + waiting) > DISAGREE_RATIO * seen.demand.in_flight + DISAGREE_LEAST:
             return Estimate("memory", None, coverage, age_s)  # the ledger is the authority
@@ -137,7 +138,7 @@ class Latency:
         first = None if demand.ttft_p90_s is None else demand.ttft_p90_s / promise.ttft_s
         token = None if demand.tpot_p90_s is None else demand.tpot_p90_s / promise.tpot_s
         if demand.signals_at_s is None or (first is None and token is None):
-            is_silent = self._has_spoken and demand.in_flight > 0 and seen.serving > 0
+            is_silent = self._has_spoken and demand.in_flight > 0 and seen.strength > 0
             return Estimate("latency", None, 0.0, ENGINE_GOOD_FOR_S, silent=is_silent)
         self._has_spoken = True
         age_s = max(0.0, now_s - demand.signals_at_s)
@@ -145,9 +146,9 @@ class Latency:
         if max(first or 0.0, token or 0.0) > 1.0 and demand.concurrency > 0:
             if self._broken_since_s is None:
                 self._broken_since_s = now_s
-            return Estimate("latency", seen.serving * max(first or 0.0, token or 0.0), 1.0, age_s)
+            return Estimate("latency", seen.strength * max(first or 0.0, token or 0.0), 1.0, age_s)
         self._broken_since_s = None
         # Token times grow no faster than the batch; first tokens stay short until there is no more room, and
         # are asked only to be well within.
         ratio = max(token or 0.0, (first or 0.0) if (first or 0.0) > CALM_RATIO else 0.0)
-        return Estimate("latency", min(float(seen.serving), seen.serving * ratio), 1.0, age_s)
+        return Estimate("latency", min(float(seen.strength), seen.strength * ratio), 1.0, age_s)

@@ -42,11 +42,24 @@ class Wish:
     """False while starts of this model fail: others get the room first."""
     asleep: int = 0
     """Of those held, the ones that sleep: no start, but their GPUs may be somebody else's by now."""
+    sizes: tuple[Size, ...] = ()
+    """What each one takes, in the order in which they get room, where they differ; the rest take ``size``."""
 
     @property
     def bounded(self) -> int:
         """The wish within the model's own minimum and maximum."""
         return max(self.min_replicas, min(self.wanted, self.max_replicas))
+
+    def size_of(self, number: int) -> Size:
+        """What the replica after so many takes."""
+        return self.sizes[number] if number < len(self.sizes) else self.size
+
+    def all_of(self, number: int) -> tuple[int, float]:
+        """GPUs and price of so many."""
+        if not self.sizes:  # nearly always
+            return number * self.size.gpus, number * self.size.price_per_h
+        sizes = [self.size_of(n) for n in range(number)]
+        return sum(size.gpus for size in sizes), sum(size.price_per_h for size in sizes)
 
     @property
     def awake(self) -> int:
@@ -122,9 +135,10 @@ class Room:
         )
         for wish in wishes:
             bounded = wish.bounded
+            its_gpus, its_cost_per_h = wish.all_of(bounded)
             replicas += bounded
-            gpus += bounded * wish.size.gpus
-            cost_per_h += bounded * wish.size.price_per_h
+            gpus += its_gpus
+            cost_per_h += its_cost_per_h
             starts += max(0, bounded - wish.held)
         return (
             (limits.max_replicas is None or replicas <= limits.max_replicas)
@@ -251,7 +265,7 @@ class _Sharing:
         return _outcome(wish, self._granted.get(wish.model, 0), self._refused.get(wish.model))
 
     def _take(self, wish: Wish, have: int) -> bool:
-        cap = self._room.take(wish.size, starts=have >= wish.held)
+        cap = self._room.take(wish.size_of(have), starts=have >= wish.held)
         if cap is not None:
             self._refused[wish.model] = cap
             return False

@@ -104,7 +104,7 @@ class Pace:
         self._well = (0.0, 0.0)
         """The most that one ended in a minute in which nobody did, and when."""
         self._next_s = 0.0
-        self._serving = 0
+        self._serving = 0.0
         self._since_s = 0.0
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class Pace:
             return None
         return max(self._most[0], self._well[0] if now_s <= self._well[1] + KEPT_S else 0.0)
 
-    def look(self, past: Past, serving: int, slots: int, capacity: Capacity | None, now_s: float) -> None:
+    def look(self, past: Past, serving: float, slots: int, capacity: Capacity | None, now_s: float) -> None:
         """Learn from the last minute, if it was a steady one."""
         if serving != self._serving:
             self._serving, self._since_s = serving, now_s

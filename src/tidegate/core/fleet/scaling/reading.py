@@ -105,7 +105,7 @@ class Reader:
         demand, past = seen.demand, seen.demand.past
         lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
         self._arrivals.look(past, now_s)
-        self._pace.look(past, seen.serving, seen.slots, demand.capacity, now_s)
+        self._pace.look(past, seen.strength, seen.slots, demand.capacity, now_s)
         self._clients.look(past, now_s)
         memory, latency = self._memory.look(seen), self._latency.look(seen, now_s)
         full = self._fullest(seen, now_s)
@@ -169,13 +169,13 @@ class Reader:
 
     def _doubt(self, seen: Situation, latency: Estimate, ledger: Estimate, now_s: float) -> None:
         """A promise broken at a load that should be fine says that a replica carries less than was thought."""
-        if now_s < self._trust_next_s or latency.replicas is None or not seen.serving:
+        if now_s < self._trust_next_s or latency.replicas is None or not seen.strength:
             return
         self._trust_next_s = now_s + DERATE_EVERY_S
-        is_fine = (ledger.replicas or 0.0) <= seen.serving and self._pace.settled_s(now_s) > 2 * KEPT_FOR_S
+        is_fine = (ledger.replicas or 0.0) <= seen.strength and self._pace.settled_s(now_s) > 2 * KEPT_FOR_S
         if self._latency.broken_s(now_s) > KEPT_FOR_S and is_fine:
             self._trust = max(DERATE_LEAST, DERATE * self._trust)
-        elif latency.replicas <= seen.serving:
+        elif latency.replicas <= seen.strength:
             self._trust = min(1.0, RERATE * self._trust)
 
     # ---- what is asked for ----
@@ -183,10 +183,10 @@ class Reader:
     def _load(self, seen: Situation, full: Full, lead_s: float, now_s: float) -> Load:
         demand = seen.demand
         there = float(demand.queued + demand.in_flight)
-        excess = max(0.0, there - full.batch * seen.serving)
+        excess = max(0.0, there - full.batch * seen.strength)
         if excess > 0.0 or demand.queued:
             self._waited_s = now_s
-        if excess <= 0.0 or self._latency.broken_s(now_s) > 0.0 or not seen.serving:
+        if excess <= 0.0 or self._latency.broken_s(now_s) > 0.0 or not seen.strength:
             self._excess_since_s = None
         elif self._excess_since_s is None:
             self._excess_since_s = now_s

@@ -29,12 +29,12 @@ class Spikes:
         self._began_s: float | None = None
         self._last_s = 0.0
         """When there was last more than could be done when it began."""
-        self._base = 0
+        self._base = 0.0
 
     def __repr__(self) -> str:
         return f"<Spikes lasted={[round(one) for one in self._lasted_s]} began_s={self._began_s}>"
 
-    def look(self, needed: float, serving: int, lead_s: float, now_s: float) -> None:
+    def look(self, needed: float, serving: float, lead_s: float, now_s: float) -> None:
         """So many replicas are needed now, and so many serve."""
         if self._began_s is None:
             if needed > serving:

@@ -5,6 +5,7 @@ A policy proposes; it never launches, and it is not the last word: ``scaling.lim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol, runtime_checkable
 
@@ -57,6 +58,8 @@ class Demand:
     past: Past = NO_PAST
     capacity: Capacity | None = None
     """What one replica can do, as the gateways have learned it; None while nobody has learned anything."""
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
+    """The same for each of the model's variants, by ``Route.gpu``, as far as much has been seen of them."""
 
 
 @value
@@ -68,6 +71,8 @@ class EngineSeen:
     running: int | None
     waiting: int | None
     kv_usage_ratio: float | None
+    share: float = 1
+    """Of a replica of the first variant, what it carries."""
 
     @property
     def is_fresh(self) -> bool:
@@ -102,6 +107,7 @@ class Situation:
     live: int = 0
     """Replicas that serve or come up."""
     serving: int = 0
+    """Where the model has variants this and ``live`` are in replicas of the first, made whole."""
     serving_slots: int = 0
     """Requests that those which serve take at once, all together."""
     may_shrink: bool = True
@@ -117,13 +123,20 @@ class Situation:
     """Of the one that would come next, from the nearest tier that holds one."""
     engines: tuple[EngineSeen, ...] = ()
     """The serving replicas' pages, where there are any. Only for a law that ``reads_engines``."""
+    exact: float | None = None
+    """``serving`` before it was made whole; None: it is whole."""
+
+    @property
+    def strength(self) -> float:
+        """What serves, in replicas of the first variant and parts of one."""
+        return self.serving if self.exact is None else self.exact
 
     @property
     def coverage(self) -> float:
         """Share of the serving replicas whose page is fresh; 1 when none serves."""
         if not self.serving:
             return 1.0
-        return sum(engine.is_fresh for engine in self.engines) / self.serving
+        return sum(engine.share for engine in self.engines if engine.is_fresh) / self.strength
 
     @property
     def slot_usage_ratio(self) -> float | None:
@@ -153,6 +166,8 @@ class Proposal:
     due_at_s: float | None = None
     """When the answer may change although nothing new has been heard."""
     inputs: dict[str, float] = field(default_factory=dict)
+    needed: float | None = None
+    """``asked`` before it was made whole; None where the law has no such number."""
 
 
 class Policy(Protocol):

@@ -58,6 +58,7 @@ class Concurrency:
             held_by=held_by,
             due_at_s=self._due_s(seen) if held_by else None,
             inputs={"concurrency_target": target, "peak": seen.demand.peak},
+            needed=seen.demand.concurrency / target,
         )
 
     def _holder(self, seen: Situation, asked: int, suggested: int, held: int, wanted: int) -> str | None:

@@ -37,4 +37,12 @@ class Largest:
             largest.held_by,
             min(dues, default=None),
             inputs,
+            _needed(largest.wanted, [proposal for _, proposal in said]),
         )
+
+
+def _needed(wanted: int, said: Sequence[Proposal]) -> float | None:
+    """What those need who want the most; None when one of them does not say."""
+    needs = [proposal.needed for proposal in said if proposal.wanted == wanted]
+    known = [needed for needed in needs if needed is not None]
+    return max(known) if len(known) == len(needs) else None

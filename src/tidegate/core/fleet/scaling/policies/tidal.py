@@ -51,7 +51,7 @@ class Tidal:
         self._hold = Hold(scaling.scale_down_delay_s, standing)
         self._swings = Swings(now_s)
         self._spikes = Spikes()
-        self._serving = 0
+        self._serving = 0.0
         self._changed_s = now_s
         """When the number that serves last changed."""
         self._fell_s = now_s - STEP_MOST_S
@@ -77,11 +77,11 @@ class Tidal:
         2. Up to what is needed, unless it would be there too late for anybody.
         3. Down by one, if all three conditions hold.
         """
-        if seen.serving != self._serving:
-            self._serving, self._changed_s = seen.serving, now_s
+        if seen.strength != self._serving:
+            self._serving, self._changed_s = seen.strength, now_s
         reading = self._reader.look(seen, now_s)
         needed, by = self._needed(seen, reading, now_s)
-        self._spikes.look(reading.ledger, seen.serving, reading.lead_s, now_s)
+        self._spikes.look(reading.ledger, seen.strength, reading.lead_s, now_s)
         asked = _whole(needed)
         held = self._hold.ask(_whole(needed * (1.0 + SPARE_SHARE)), now_s)
         wanted, held_by, due_at_s = self._step(seen, reading, asked, held, now_s)
@@ -90,7 +90,8 @@ class Tidal:
             self._fell_s = now_s if wanted < seen.standing else self._fell_s
         because = self._because(seen, reading, by, asked, wanted, held_by)
         number = wanted if held_by else max(asked, wanted)
-        return Proposal(number, asked, because, held_by, due_at_s, _inputs(reading, needed, held))
+        inputs = _inputs(reading, needed, held)
+        return Proposal(number, asked, because, held_by, due_at_s, inputs, needed)
 
     # ---- 1. what is needed ----
 
@@ -113,14 +114,14 @@ class Tidal:
 
     def _by_latency(self, seen: Situation, reading: Reading, asks: float, now_s: float) -> float:
         """What broken promises ask for: little, and only when nothing is on its way that may mend them."""
-        if asks <= seen.serving:
+        if asks <= seen.strength:
             return asks
         is_settled = (
             not seen.coming and now_s >= self._changed_s + SETTLED_S and reading.calm_s > 1.5 * SETTLED_S
         )
         if not is_settled or reading.broken_s < BROKEN_S:
             return 0.0
-        return min(asks, seen.serving + max(1.0, LATENCY_STEP * seen.serving))
+        return min(asks, seen.strength + max(1.0, LATENCY_STEP * seen.strength))
 
     def _is_late(self, seen: Situation, launched_s: float, reading: Reading, now_s: float) -> bool:
         p_ready = seen.readiness.p_ready(reading.lead_s, now_s - launched_s)

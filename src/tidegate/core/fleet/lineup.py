@@ -1,0 +1,182 @@
+"""Who is to serve a model that has variants: who stays, who is started, who stays until those serve.
+
+A change of variants never takes away what is needed: whoever is not in the cheapest mix goes only once those that are
+carry the need. The order of a line-up is the order in which room is given: what serves before what comes up, and that
+before what is to be started; the dearest for what it carries goes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from tidegate.core.fleet.mixing import EPS, Offer, cheapest
+from tidegate.core.fleet.scaling.policies import Proposal
+from tidegate.core.fleet.scaling.sliding import Hold
+from tidegate.core.types import ReplicaId
+from tidegate.core.values import value
+
+PARTS = 1_000
+"""Needs are held in thousandths of a replica."""
+
+
+@value
+class Member:
+    """A replica that is there."""
+
+    replica_id: ReplicaId
+    variant: str
+    share: float
+    price_per_h: float
+    serves: bool
+    """Or would at once: one that drains and may be kept."""
+    can_stay: bool = True
+    """False: it was started in another way than one would be now."""
+
+
+@value
+class Part:
+    """One place in the line-up."""
+
+    variant: str
+    share: float
+    price_per_h: float
+    replica_id: ReplicaId | None = None
+    """None: to be started."""
+    is_bridge: bool = False
+    """It stays until others carry the need."""
+
+
+@value
+class Lineup:
+    """All places, in the order in which they are given room."""
+
+    parts: tuple[Part, ...]
+    need: float
+    """In reference replicas."""
+    asked: int
+    """Of all places, those that the need asks for; the others are for the least number. One more than the most: not
+    even that many carry it."""
+    more: Part
+    """The one that would come next."""
+
+    @property
+    def there(self) -> int:
+        """Places that need no start. They come first."""
+        return sum(part.replica_id is not None for part in self.parts)
+
+    def counts(self, number: int) -> dict[str, int]:
+        """The first so many, by variant."""
+        found: dict[str, int] = {}
+        for part in (*self.parts, self.more)[:number]:
+            found[part.variant] = found.get(part.variant, 0) + 1
+        return found
+
+    def carried(self, number: int) -> float:
+        """What the first so many carry, in reference replicas; one more than there are is the next one."""
+        return sum(part.share for part in (*self.parts, self.more)[:number])
+
+    def price_per_h(self, number: int) -> float:
+        """Of the first so many."""
+        return sum(part.price_per_h for part in (*self.parts, self.more)[:number])
+
+
+def lineup(need: float, offers: Sequence[Offer], members: Sequence[Member], least: int, most: int) -> Lineup:
+    """The line-up for a need. ``members`` in order of keeping: of two alike the first one stays."""
+    counts = cheapest(need, offers, least, most)
+    staying: list[Member] = []
+    starts: list[Part] = []
+    for offer, count in zip(offers, counts, strict=True):
+        alike = [m for m in members if m.variant == offer.name and m.can_stay][:count]
+        staying += alike
+        starts += [Part(offer.name, offer.share, offer.price_per_h)] * (count - len(alike))
+    serving = [m for m in _by_unit_price(staying) if m.serves]
+    kept = {m.replica_id for m in staying}
+    bridge = _bridge(need, serving, _by_unit_price([m for m in members if m.replica_id not in kept]))
+    coming = [m for m in _by_unit_price(staying) if not m.serves]
+    parts = (
+        *(_part(m) for m in serving),
+        *(_part(m, is_bridge=True) for m in bridge),
+        *(_part(m) for m in coming),
+        *sorted(starts, key=lambda part: -part.share),
+    )
+    return Lineup(parts, need, _asked(need, parts, len(bridge), most), _next(offers))
+
+
+def _by_unit_price(members: Sequence[Member]) -> list[Member]:
+    return sorted(members, key=lambda m: (not m.serves, m.price_per_h / m.share))
+
+
+def _bridge(need: float, serving: Sequence[Member], rest: Sequence[Member]) -> list[Member]:
+    """Of those that are to go, the ones that are needed until others serve."""
+    carried, bridge = sum(m.share for m in serving), []
+    for member in rest:
+        if carried >= need - EPS:
+            break
+        bridge.append(member)
+        carried += member.share
+    return bridge
+
+
+def _asked(need: float, parts: Sequence[Part], bridging: int, most: int) -> int:
+    if bridging:
+        return len(parts)
+    carried = 0.0
+    for number, part in enumerate(parts):
+        if carried >= need - EPS:
+            return number
+        carried += part.share
+    return len(parts) if carried >= need - EPS or len(parts) < most else most + 1
+
+
+def _next(offers: Sequence[Offer]) -> Part:
+    ready = [offer for offer in offers if offer.can_start] or list(offers)
+    best = min(ready, key=lambda offer: offer.unit_price)
+    return Part(best.name, best.share, best.price_per_h)
+
+
+def _part(member: Member, *, is_bridge: bool = False) -> Part:
+    return Part(member.variant, member.share, member.price_per_h, member.replica_id, is_bridge)
+
+
+class Need:
+    """What a law's whole numbers leave out: how much of a replica is needed. Down only after the scale-down delay."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+        self._hold = Hold(delay_s, 0)
+        self._wanted = 0
+        self._need = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Need {self._need:g} of {self._wanted}>"
+
+    def under(self, delay_s: float) -> Need:
+        """The same with another delay: what stands, stands."""
+        found = Need(delay_s)
+        found.adopt(self._need)
+        return found
+
+    def adopt(self, need: float) -> None:
+        """So much is there already, and stays until something is known of the demand."""
+        self._need = max(self._need, need)
+        self._wanted = max(self._wanted, ceil(need - EPS))
+
+    @property
+    def due_s(self) -> float | None:
+        """When it falls if nothing else is asked for."""
+        return self._hold.due_s
+
+    def ask(self, proposal: Proposal, now_s: float) -> float:
+        """In reference replicas. Where the law wants more than its demand asks for, what was needed while that was
+        asked for; never above the law's number, and above nothing while that is.
+        """
+        wanted, exact = proposal.wanted, proposal.needed
+        is_held = exact is not None and wanted > max(proposal.asked, exact) + EPS
+        if exact is None or is_held:
+            need = self._need if is_held and wanted == self._wanted else float(wanted)
+        else:
+            need = self._hold.ask(round(exact * PARTS + 0.5), now_s) / PARTS
+        self._wanted = wanted
+        self._need = min(float(wanted), max(need, 1.0 / PARTS)) if wanted > 0 else 0.0
+        return self._need

@@ -1,0 +1,111 @@
+"""Brings a model that has variants to its line-up.
+
+Grow first: what is to be started is started before anybody who serves for it goes. Where no room is left for that, and
+only there, one that stays for the time being goes first, and the other is started once its end was seen:
+
+- one that was started under former settings at once, as everywhere else (``renewing``);
+- another one when the model has been short of what is needed for its scale-down delay. What serves is worth more than
+  what may never start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from tidegate.core.fleet import drain
+from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.leaving import Leaving
+from tidegate.core.fleet.lineup import Lineup
+from tidegate.core.fleet.mixing import EPS
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.roster import Order, Roster
+from tidegate.core.fleet.variants import DEFAULT
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.types import ModelId
+
+
+class Mixed:
+    """Gives the orders about models with variants."""
+
+    def __init__(self, roster: Roster, leaving: Leaving, leaves_s: list[float]) -> None:
+        """``leaves_s`` takes the moments at which those that are announced as leaving are to go."""
+        self._roster = roster
+        self._leaving = leaving
+        self._leaves_s = leaves_s
+        self._short_since_s: dict[ModelId, float] = {}
+
+    def __repr__(self) -> str:
+        return f"<Mixed short={list(self._short_since_s)}>"
+
+    def staff(
+        self, plan: Plan, lineup: Lineup, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """One step towards the line-up, as far as it was granted."""
+        granted = lineup.parts[: plan.desired]
+        named = {part.replica_id for part in granted if part.replica_id is not None}
+        because = f"{plan.desired} wanted: {plan.because}"
+        serving = [r for r in replicas if r.state is State.SERVING]
+        surplus = [r for r in serving if r.replica_id not in named]
+        gone = drain.due(serving, surplus, 0.0 if plan.is_capped else plan.spec.handover_s, now_s)
+        self._leaves_s += [r.leaves_at_s for r in surplus if r not in gone and r.leaves_at_s is not None]
+        idle = [r for r in replicas if r.is_nearly_up and r.replica_id not in named]
+        effects: list[Order] = []
+        for replica in (*idle, *gone):
+            if plan.is_outdated(replica):
+                effects += self._leaving.replace([replica], "its settings have changed", now_s)
+            else:
+                effects += self._leaving.drain([replica], because, now_s)
+        for replica in replicas:
+            if replica.can_be_kept and replica.replica_id in named:
+                replica.move(Seen.WANTED_AGAIN, now_s)
+                replica.drain_due_s = None
+        launched = self._launch(plan, lineup, replicas, launching, now_s)
+        return effects + (launched or self._make_room(plan, lineup, replicas, launching, now_s))
+
+    def _launch(
+        self, plan: Plan, lineup: Lineup, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        missing = Counter(p.variant for p in lineup.parts[: plan.desired] if p.replica_id is None)
+        coming = Counter(r.variant for r in replicas if r.is_coming_up)
+        effects: list[Order] = []
+        for variant, count in missing.items():
+            effects += self._roster.launch(plan, count, coming[variant], launching, now_s, variant=variant)
+        return effects
+
+    def _make_room(
+        self, plan: Plan, lineup: Lineup, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Nothing could be started: let one go that is in the way of what is to be."""
+        starts = [part.variant for part in lineup.parts if part.replica_id is None]
+        by_id = {replica.replica_id: replica for replica in replicas}
+        bridging = [by_id[p.replica_id] for p in lineup.parts if p.is_bridge and p.replica_id is not None]
+        is_up = any(r.is_coming_up for r in replicas)
+        if not starts or not bridging or is_up or self._leaving.is_replacing(plan, replicas, now_s):
+            self._short_since_s.pop(plan.model, None)
+            return []
+        first = next((r for r in reversed(bridging) if plan.is_outdated(r)), None)
+        if first is None and self._is_short(plan, lineup, now_s):
+            first = bridging[-1]
+        if first is None or not self._fits_instead(plan, first, starts[0], len(lineup.parts), launching):
+            return []
+        self._short_since_s.pop(plan.model, None)
+        because = f"there is no room for one of {starts[0] or DEFAULT} beside it"
+        return self._leaving.replace([first], because, now_s)
+
+    def _is_short(self, plan: Plan, lineup: Lineup, now_s: float) -> bool:
+        """It has carried less than is needed for so long that somebody may go for a larger one."""
+        if lineup.carried(lineup.there) >= lineup.need - EPS:
+            self._short_since_s.pop(plan.model, None)
+            return False
+        since_s = self._short_since_s.setdefault(plan.model, now_s)
+        return now_s >= since_s + plan.spec.scaling.scale_down_delay_s
+
+    def _fits_instead(
+        self, plan: Plan, old: Replica, variant: str, places: int, launching: Launching
+    ) -> bool:
+        size = plan.size_as(variant)
+        if launching.has_room_now(size):
+            return places > plan.spec.scaling.max_replicas
+        return launching.has_room_instead(old.size, size)

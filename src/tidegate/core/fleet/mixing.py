@@ -1,0 +1,135 @@
+"""Which variants of a model carry a need at the least price.
+
+The need is in *reference replicas*: replicas as the model's own settings start them. Every variant has its share of one.
+The law: of all numbers of each variant that cover the need, within the least and the most replicas, the cheapest; among
+equally cheap ones the fewest replicas. One that would have to be started counts ``START_SURCHARGE`` more than one that is
+there: a mix is not left for another that is hardly cheaper.
+
+The search is exact but for its bound: after ``VISITS_MOST`` looks the best found so far counts, which is never dearer
+than any variant alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, inf
+
+from tidegate.core.values import value
+
+START_SURCHARGE = 0.15
+"""A start costs its cold start and a cache. At this share of its price, a replica of an hour's use pays for nine minutes."""
+VISITS_MOST = 2_000
+"""Some two milliseconds. Six variants and a need of some hundred replicas stay below a tenth of it."""
+EPS = 1e-9
+
+
+@value
+class Offer:
+    """One variant."""
+
+    name: str
+    share: float
+    """Of a reference replica, what one carries; above 0."""
+    price_per_h: float
+    there: int = 0
+    """So many need no start."""
+    can_start: bool = True
+
+    @property
+    def unit_price(self) -> float:
+        """Of what carries as much as a reference replica."""
+        return self.price_per_h / self.share
+
+    def cost(self, count: int) -> float:
+        """An hour of so many, starts weighed in."""
+        return self.price_per_h * (count + START_SURCHARGE * max(0, count - self.there))
+
+
+def cheapest(need: float, offers: Sequence[Offer], least: int, most: int) -> tuple[int, ...]:
+    """How many of each offer; what carries most when nothing within ``most`` carries the need."""
+    return _Search(need, offers, least, most).best
+
+
+class _Search:
+    """Branch and bound over the offers, the cheapest per unit first."""
+
+    def __init__(self, need: float, offers: Sequence[Offer], least: int, most: int) -> None:
+        self._offers = offers
+        self._least = least
+        self._limits = [most if offer.can_start else min(offer.there, most) for offer in offers]
+        self._order = sorted(range(len(offers)), key=lambda n: (offers[n].unit_price, n))
+        tails = [self._order[depth:] for depth in range(len(offers))]
+        self._unit = [min(offers[n].unit_price for n in tail) for tail in tails]
+        self._share = [max(offers[n].share for n in tail) for tail in tails]
+        self._price = inf
+        self._count = 0
+        self._visits = 0
+        self.best: tuple[int, ...] = ()
+        for n, offer in enumerate(offers):
+            self._alone(n, offer, need)
+        self._look(0, need, most, 0.0, [0] * len(offers))
+        if not self.best:
+            self.best = self._fullest(most)
+
+    def _alone(self, n: int, offer: Offer, need: float) -> None:
+        count = max(0, ceil(need / offer.share - EPS))
+        if count <= self._limits[n]:
+            counts = [0] * len(self._offers)
+            counts[n] = count
+            self._offer(counts, offer.cost(count))
+
+    def _look(self, depth: int, left: float, room: int, price: float, counts: list[int]) -> None:
+        """All numbers of the offers from this depth on; those before have theirs."""
+        self._visits += 1
+        if left <= EPS:
+            self._offer(counts, price)
+            return
+        if depth == len(counts) or self._visits > VISITS_MOST or left > room * self._share[depth] + EPS:
+            return
+        if price + left * self._unit[depth] >= self._price - EPS:
+            return
+        n = self._order[depth]
+        offer = self._offers[n]
+        for count in range(min(self._limits[n], room, ceil(left / offer.share - EPS)), -1, -1):
+            counts[n] = count
+            self._look(depth + 1, left - count * offer.share, room - count, price + offer.cost(count), counts)
+        counts[n] = 0
+
+    def _offer(self, counts: Sequence[int], price: float) -> None:
+        filled = self._filled(counts)
+        if filled is None:
+            return
+        if filled != counts:
+            price = sum(offer.cost(count) for offer, count in zip(self._offers, filled, strict=True))
+        number = sum(filled)
+        if price < self._price - EPS or (price <= self._price + EPS and number < self._count):
+            self._price, self._count, self.best = price, number, tuple(filled)
+
+    def _filled(self, counts: Sequence[int]) -> list[int] | None:
+        """Brought up to the least number, the cheapest first; None when there are not so many."""
+        filled, missing = list(counts), self._least - sum(counts)
+        if missing <= 0:
+            return filled
+        spare = [
+            (offer.price_per_h, n, max(0, offer.there - counts[n])) for n, offer in enumerate(self._offers)
+        ]
+        starts = [
+            (offer.price_per_h * (1.0 + START_SURCHARGE), n, missing)
+            for n, offer in enumerate(self._offers)
+            if offer.can_start
+        ]
+        for _, n, free in sorted([*spare, *starts]):
+            more = min(missing, free)
+            filled[n] += more
+            missing -= more
+        return filled if missing <= 0 else None
+
+    def _fullest(self, most: int) -> tuple[int, ...]:
+        """Nothing carries it all: what carries most."""
+        counts, room = [0] * len(self._offers), most
+        for n in sorted(
+            range(len(counts)), key=lambda n: (-self._offers[n].share, self._offers[n].price_per_h)
+        ):
+            counts[n] = min(self._limits[n], room)
+            room -= counts[n]
+        return tuple(counts)

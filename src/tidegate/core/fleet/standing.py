@@ -1,0 +1,99 @@
+"""One model's replicas as its autoscaler sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tidegate.core.events import EngineReported
+from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
+from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.scaling.autoscaler import Standing
+from tidegate.core.fleet.scaling.policies import Coming, EngineSeen
+from tidegate.core.lifecycle import State
+from tidegate.core.tiers import Tier
+
+
+def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
+    """One model's replicas, counted, and what is known of their starts. Where it has variants each counts as its share.
+
+    Where it has a pool, what comes up beyond the number that is to serve comes up for the pool, and no law counts
+    on it; and the next replica comes from the nearest tier that holds one.
+    """
+    coming_up: float = 0
+    serving: float = 0
+    live: float = 0
+    kept: float = 0
+    slots = there = warm = asleep = 0
+    first_ready_s: float | None = None
+    coming: list[Coming] = []
+    engines: list[EngineSeen] = []
+    reads_engines = plan.autoscaler.reads_engines
+    share_of, is_mixed = plan.variants.share_of, plan.variants.is_mixed
+    for replica in replicas:
+        share = share_of(replica) if is_mixed else 1
+        if replica.state is State.SERVING:
+            serving += share
+            live += share
+            there += 1
+            slots += replica.spec.slots
+            ready_s = replica.ready_s
+            if ready_s is not None and (first_ready_s is None or ready_s < first_ready_s):
+                first_ready_s = ready_s
+            if reads_engines and replica.engine is not None:
+                engines.append(_engine_seen(replica, replica.engine, share, now_s))
+        else:
+            if replica.is_coming_up:
+                coming_up += share
+                coming.append(_coming(replica, cold))
+            live += share if replica.is_live else 0
+            kept += share if replica.can_be_kept else 0
+            warm += replica.is_warm
+            asleep += replica.state is State.SLEEPING
+            there += replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING
+    if plan.spec.pool.is_used:
+        coming = coming[: max(0, plan.desired - round(serving))]
+        coming_up = len(coming)
+        live = serving + coming_up
+    return Standing(
+        coming_up,
+        serving,
+        slots,
+        first_ready_s,
+        live,
+        kept,
+        there,
+        tuple(coming),
+        tuple(engines),
+        _next_readiness(plan, cold, warm, asleep),
+        plan.spec.slots,
+        plan.spec.price_per_h,
+        asleep,
+        plan.bounds,
+    )
+
+
+def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: int) -> Readiness:
+    """Of the replica that would come next."""
+    if warm:
+        return Readiness(PROMOTION_S)
+    if asleep:
+        return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+    following = plan.following
+    return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=following)
+
+
+def _engine_seen(replica: Replica, page: EngineReported, share: float, now_s: float) -> EngineSeen:
+    age_s = now_s - replica.engine_s
+    return EngineSeen(replica.replica_id, age_s, page.running, page.waiting, page.kv_usage_ratio, share)
+
+
+def _coming(replica: Replica, cold: ColdStarts) -> Coming:
+    if replica.state is State.WAKING:
+        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
+        ready_s = None if wake_s is None else replica.since_s + wake_s
+        return Coming(replica.since_s, ready_s, Tier.SLEEPING)
+    took_s = cold.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
+    here_s = replica.weights_here_s
+    ready_s = None if here_s is None or took_s is None else here_s + took_s
+    return Coming(replica.launched_s, ready_s, Tier.COLD)
