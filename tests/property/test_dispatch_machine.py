@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Resume, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Resume, Send, Spill
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -22,8 +22,13 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import DispatchConfig, QueueLimits, Routing, TrafficShift
+from tidegate.core.settings import DispatchConfig, QueueLimits, Routing, SpillBounds, TrafficShift
 from tidegate.core.types import Address, ModelRoute, Route, RouteTable
+
+SPILL = SpillBounds(
+    prompt_price=0.01, output_price=0.01, max_cost_per_h=30.0, max_in_flight=3, max_wait_s=4.0
+)
+"""Each request may cost 10.24 for its answer, so money and requests in flight both bind."""
 
 states = st.sampled_from([State.SERVING, State.SERVING, State.STARTING, State.DRAINING])
 
@@ -48,6 +53,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.running = {}  # request -> replica
         self.hedged = {}  # request -> the second replica that works on it
         self.begun = set()
+        self.spilt = set()
         self.waiting = set()
         self.ended = {}
         self.model_of = {}
@@ -104,7 +110,15 @@ class DispatchMachine(RuleBasedStateMachine):
                 assert replica_id in (self.running[request_id], self.hedged.get(request_id))
                 if request_id in self.hedged:
                     self.drop(request_id, replica_id)
+            case Spill(request_id, replica_id):
+                assert request_id in self.waiting
+                assert request_id not in self.begun
+                assert request_id not in self.spilt
+                self.waiting.discard(request_id)
+                self.spilt.add(request_id)
+                self.running[request_id] = replica_id
             case Record(request_id, outcome=outcome):
+                assert (effect.spilt_cost is not None) == (request_id in self.spilt)
                 assert request_id not in self.ended
                 self.ended[request_id] = outcome
                 self.waiting.discard(request_id)
@@ -250,7 +264,7 @@ class DispatchMachine(RuleBasedStateMachine):
             (name, place)
             for places in (self.running, self.hedged)
             for name, place in places.items()
-            if place not in there
+            if place not in there and name not in self.spilt
         ]
         cancelled = [(e.request_id, e.replica_id) for e in effects if isinstance(e, CancelUpstream)]
         assert sorted(cancelled[: len(cut)]) == sorted(cut)
@@ -268,6 +282,14 @@ class DispatchMachine(RuleBasedStateMachine):
     def accepted_is_open_plus_ended(self):
         assert self.dispatcher.open_requests == len(self.running) + len(self.waiting)
         assert len(self.ended) + self.dispatcher.open_requests == self.names
+
+    @invariant()
+    def spilt_requests_keep_to_their_bounds(self):
+        stats = self.dispatcher.spill_stats(self.now_s)["b"]
+        there = sorted(self.spilt & self.running.keys())
+        assert stats.in_flight == len(there) <= SPILL.max_in_flight
+        assert stats.cost_last_h <= SPILL.max_cost_per_h + 1e-9
+        assert stats.requests_total == len(self.spilt)
 
     @invariant()
     def what_is_reported_is_what_runs(self):

@@ -48,6 +48,19 @@ class Resume:
 
 
 @value
+class Spill:
+    """Pass the request to the model's pay-per-token upstream. Its money is already reserved."""
+
+    request_id: RequestId
+    replica_id: ReplicaId
+    """What the upstream is called where replicas are."""
+    attempt: int
+    because: str
+    """Why it is not served here."""
+    max_cost: float
+
+
+@value
 class Reject:
     """End the request with this outcome.
 
@@ -107,6 +120,8 @@ class Record:
     """Of the prompt, found in the engine's prefix cache; None: the engine did not say."""
     status: int | None = None
     """The engine's own, of the last attempt; None: there was none."""
+    spilt_cost: float | None = None
+    """What it cost at a pay-per-token upstream; None: it was not spilt."""
 
 
 # ---- of the FleetController ----

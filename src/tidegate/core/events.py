@@ -68,6 +68,8 @@ class RequestArrived:
     """What a client's requests of one conversation have in common; None when it does not say."""
     again: int | None = None
     """What a request has in common with itself when the client sends it again."""
+    may_spill: bool = True
+    """False: its client does not want it to leave the house, or it is of a kind that cannot."""
 
 
 @value
@@ -163,6 +165,14 @@ class ModelsConfigured:
     """Names behind which several of these models stand."""
     prefix_index_bytes: int = PREFIX_INDEX_BYTES
     """For what is remembered of prompts' beginnings, all models together."""
+
+
+@value
+class SpillsRestored:
+    """What a former gateway of these models has spent at pay-per-token upstreams in the last hour."""
+
+    minutes: dict[ModelId, tuple[tuple[float, float], ...]]
+    """How long ago in s each minute began, and the money spent in it."""
 
 
 @value

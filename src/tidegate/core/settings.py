@@ -65,6 +65,28 @@ ALL_QUEUES = QueueLimits(max_requests=20_000, max_tokens=80_000_000, max_bytes=1
 
 
 @dataclass(frozen=True, slots=True)
+class SpillBounds:
+    """Which requests may go to a pay-per-token upstream, and what that may cost."""
+
+    prompt_price: float = 0.0
+    """Of one token, and so is the next."""
+    output_price: float = 0.0
+    max_cost_per_h: float = 1.0
+    """In any 60 minutes; what is in flight counts with the most that it may cost."""
+    max_in_flight: int = 32
+    from_priority: int = -100
+    """The lowest class that may be spilt."""
+    max_wait_s: float | None = None
+    """Whoever would wait longer for a replica goes too; None: only who would be refused."""
+    output_tokens: int = 1_024
+    """Reserved for a request that names no limit."""
+    ttft_s: float = 1.0
+    """Its usual time to a first token: with less time left a request is not spilt. A simulated one takes this."""
+    tpot_s: float = 0.02
+    """For the simulator."""
+
+
+@dataclass(frozen=True, slots=True)
 class DispatchConfig:
     """What the Dispatcher needs to know about one model."""
 
@@ -98,6 +120,8 @@ class DispatchConfig:
     kv_tokens: int = 450_000
     """Tokens that fit into one replica's memory, for the laws of other systems that want to be told. Ours learns it.
     The default: eight billion parameters in 16 bits on a GPU with 80 GB."""
+    spill: SpillBounds | None = None
+    """None: whoever finds no room is refused."""
 
 
 @dataclass(frozen=True, slots=True)

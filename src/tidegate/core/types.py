@@ -80,6 +80,8 @@ class ModelRoute:
     sheds: bool = False
     """A cap keeps it from what its demand asks for: whoever is of a lower class than somebody who waits is
     refused at once."""
+    may_spill: bool = True
+    """False: the money of the day is spent."""
 
 
 @value
@@ -128,7 +130,13 @@ class ModelDemand:
     prompt_tokens_total: int = 0
     """Of requests that arrived, as estimated then. Monotonic, as the next one is."""
     refused_total: int = 0
-    """Turned away, or given up while they waited: demand that was not served."""
+    """Turned away, given up while they waited, or spilt: demand that was not served here."""
+    spilt_total: int = 0
+    """Passed to a pay-per-token upstream. Monotonic, as their cost is."""
+    spilt_in_flight: int = 0
+    spilt_cost_total: float = 0.0
+    spilt_cost_last_h: float = 0.0
+    """With what is reserved for those in flight."""
 
 
 @value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.core.dispatch import spilling
 from tidegate.core.dispatch.budget import Arrivals, Budget
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.ledger import Entry, Phase
@@ -35,6 +36,10 @@ class Attempts:
         if entry is None or entry.phase is not Phase.SENT:
             return []
         line = floor.lines.get(entry.model)
+        if entry.spilt is not None:
+            if event.replica_id in (None, entry.replica_id):
+                spilling.began(line, entry, now_s)
+            return []
         winner = event.replica_id or entry.replica_id
         seat = None if winner is None else floor.seats.get(winner)
         if line is not None and seat is not None:
@@ -59,7 +64,7 @@ class Attempts:
         entry.answer_tokens = event.tokens
         line = self._floor.lines.get(entry.model)
         tokens = entry.arrived.prompt_tokens + event.tokens
-        if line is not None and entry.flow is not None and tokens > entry.cost:
+        if line is not None and entry.flow is not None and tokens > entry.cost and entry.spilt is None:
             line.queue.settle(entry, tokens)
         return []
 
@@ -69,6 +74,11 @@ class Attempts:
         entry = floor.ledger.find(event.request_id)
         if entry is None or entry.phase is Phase.QUEUED:
             return []
+        if entry.spilt is not None:
+            if event.replica_id not in (None, entry.replica_id):
+                return []
+            spilling.answered(floor.lines.get(entry.model), entry, event, now_s)
+            return [floor.close(entry, Outcome.COMPLETED, now_s, event.prompt_tokens, event.output_tokens)]
         winner = event.replica_id or entry.replica_id
         assert winner is not None
         entry.status, entry.cached_tokens = event.status, event.cached_tokens
@@ -93,15 +103,16 @@ class Attempts:
         return effects + floor.fill(line, now_s)
 
     def failed(self, event: UpstreamFailed, now_s: float) -> list[DispatchEffect]:
-        """Six cases, the first that fits.
+        """Seven cases, the first that fits.
 
         1. The request has ended already, or is not at that replica: a late fact.
-        2. Another replica works on it too: that one goes on.
-        3. A byte has been passed on, and another replica can take the answer up: it waits for that.
-        4. A byte has been passed on: it ends with an error event.
-        5. Nothing was started there, or a retry is left in the request and in the budget: it waits for
+        2. It was spilt: it ends, since nobody here was to answer it.
+        3. Another replica works on it too: that one goes on.
+        4. A byte has been passed on, and another replica can take the answer up: it waits for that.
+        5. A byte has been passed on: it ends with an error event.
+        6. Nothing was started there, or a retry is left in the request and in the budget: it waits for
            its next turn, before everybody who had none.
-        6. It ends with an error.
+        7. It ends with an error.
         """
         floor = self._floor
         entry = floor.ledger.find(event.request_id)
@@ -110,6 +121,11 @@ class Attempts:
         failed_id = event.replica_id or entry.replica_id
         if failed_id is None or failed_id not in (entry.replica_id, entry.hedge_id):
             return []
+        if entry.spilt is not None:  # 2
+            if event.replica_id not in (None, entry.replica_id):
+                return []
+            outcome, because = spilling.failed(floor.lines.get(entry.model), entry, event, now_s)
+            return floor.turn_away(entry, outcome, because, now_s, entry.spilt.retry_after_s)
         was_hedged = entry.hedge_id is not None
         entry.status = event.status
         seat = floor.leave(entry, failed_id, now_s)
@@ -119,7 +135,7 @@ class Attempts:
             is_alone = line is None or line.is_alone(seat)
             seat.failed(event.failure, now_s, has_begun=has_begun, is_alone=is_alone)
         effects: list[DispatchEffect] = []
-        if was_hedged:  # 2
+        if was_hedged:  # 3
             entry.tried = (*entry.tried, failed_id)
         else:
             effects = self._after_failure(entry, line, event, failed_id, now_s)
@@ -161,12 +177,12 @@ class Attempts:
         ):
             if failed_id not in entry.tried:
                 entry.tried = (*entry.tried, failed_id)
-            if has_begun:  # 3
+            if has_begun:  # 4
                 entry.resumes += 1
                 entry.resumed_tokens = tokens or 0
-            return floor.queue(entry, line, now_s)  # 5
+            return floor.queue(entry, line, now_s)  # 6
         is_fatal = line is not None and entry.deaths >= line.config.max_deaths > 1
-        if has_begun:  # 4
+        if has_begun:  # 5
             because = f"the engine failed in the middle of its answer: {failure.value}"
             if is_fatal:
                 because = f"{entry.deaths} engines in a row broke off while they worked on it"
@@ -174,7 +190,7 @@ class Attempts:
         because = f"no replica answered, after {entry.attempts} tried: {failure.value}"
         if is_fatal:
             because = f"{entry.deaths} engines in a row broke off while they worked on it; it is not given to another"
-        return floor.turn_away(entry, Outcome.FAILED_ENGINE, because, now_s, 1.0)  # 6
+        return floor.turn_away(entry, Outcome.FAILED_ENGINE, because, now_s, 1.0)  # 7
 
     def _may_try_again(
         self, entry: Entry, line: Line, failure: Failure, now_s: float, *, has_begun: bool, tokens: int | None

@@ -13,18 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.core.dispatch import admission
+from tidegate.core.dispatch import admission, spilling
 from tidegate.core.dispatch.attempts import Attempts
 from tidegate.core.dispatch.budget import Arrivals
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
-from tidegate.core.dispatch.ledger import Entry, Phase
+from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.patience import Patience
 from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.routing.cost import Terms
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift
+from tidegate.core.dispatch.spillbook import SpillStats
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
     CacheTold,
@@ -35,6 +37,7 @@ from tidegate.core.events import (
     ReportDue,
     RequestArrived,
     RouteTableChanged,
+    SpillsRestored,
     StopBegun,
     Tick,
     TokensSent,
@@ -57,6 +60,7 @@ DispatchEvent = (
     | StopBegun
     | ReportDue
     | CacheTold
+    | SpillsRestored
 )
 
 
@@ -69,8 +73,9 @@ class Dispatcher:
         self._arrivals = Arrivals()
         self._attempts = Attempts(floor, self._arrivals)
         self._hedging = Hedging(floor, self._arrivals)
+        self._patience = Patience(floor, self._hedging)
         self._turns: dict[type, Callable[[Any, float], list[DispatchEffect]]] = {
-            Tick: self._tick,
+            Tick: self._patience.tick,
             RequestArrived: self._arrived,
             FirstByte: self._attempts.first_byte,
             TokensSent: self._attempts.tokens_sent,
@@ -82,6 +87,7 @@ class Dispatcher:
             StopBegun: self._stop_begun,
             ReportDue: self._report_due,
             CacheTold: self._cache_told,
+            SpillsRestored: self._spills_restored,
         }
 
     def __repr__(self) -> str:
@@ -104,6 +110,16 @@ class Dispatcher:
         """How well prompts' beginnings are foreseen, by model; without those whose routing has no use for it."""
         found = {model: line.prefix_stats() for model, line in self._floor.lines.items()}
         return {model: stats for model, stats in found.items() if stats is not None}
+
+    def spill_stats(self, now_s: float) -> dict[ModelId, SpillStats]:
+        """What has been spilt, by model; without those that have no upstream and never had."""
+        lines = self._floor.lines.items()
+        return {m: li.spills.stats(now_s) for m, li in lines if li.config.spill or li.spills.requests_total}
+
+    def spilt_minutes(self, now_s: float) -> dict[ModelId, tuple[tuple[float, float], ...]]:
+        """What each model has spilt in the last hour, as ``SpillsRestored`` takes it."""
+        found = {model: line.spills.minutes(now_s) for model, line in self._floor.lines.items()}
+        return {model: minutes for model, minutes in found.items() if minutes}
 
     def foresees_refusal(self, arrived: RequestArrived, now_s: float) -> bool:
         """Whether this request would be turned away now: a look that changes nothing, for whoever has more work to
@@ -131,6 +147,8 @@ class Dispatcher:
         5. It would wait in vain, or there is no place to wait: rejected, with the time after which to
            come back.
         6. Queued; when nobody serves, the controller is told at once.
+
+        Instead of being rejected in 3 or 5 it is spilt, where the model has an upstream for that.
         """
         floor = self._floor
         self._arrivals.arrived(now_s)
@@ -161,6 +179,13 @@ class Dispatcher:
     def _wait(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """Cases 5 and 6 of an arrival."""
         floor = self._floor
+        too_long = spilling.foreseen(line, entry, now_s)
+        if too_long is not None:
+            outcome = Outcome.REJECTED_LATE if line.anybody_serves() else Outcome.REJECTED_NOBODY
+            spilt = floor.spill(entry, outcome, too_long, now_s)
+            if spilt is not None:
+                line.note_load(1)
+                return spilt
         refusal, gone = admission.judge(line, entry, now_s, floor.queues)
         effects: list[DispatchEffect] = []
         if refusal is not None:  # 5
@@ -178,63 +203,6 @@ class Dispatcher:
         return effects
 
     # ---- the world around ----
-
-    def _tick(self, event: Tick, now_s: float) -> list[DispatchEffect]:
-        floor = self._floor
-        if floor.wake_s is not None and floor.wake_s <= now_s:
-            floor.wake_s = None
-        effects: list[DispatchEffect] = []
-        stopping = floor.stop_deadline_s is not None and floor.stop_deadline_s <= now_s
-        for entry in floor.ledger if stopping else floor.ledger.overdue(now_s):
-            effects += self._run_out(entry, now_s, stopping=stopping)
-        effects += self._hedging.look(now_s)
-        for line in floor.lines.values():
-            if len(line.queue):
-                effects += self._tend(line, now_s)
-        deadline_s = floor.ledger.earliest_deadline_s()
-        return effects if deadline_s is None else effects + floor.wake_by(deadline_s)
-
-    def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        """A line that somebody waits in: end those who have waited too long, seat who can be."""
-        floor = self._floor
-        effects: list[DispatchEffect] = []
-        while (oldest := line.queue.oldest()) is not None and line.expires_s(oldest) <= now_s:
-            effects += floor.expire(oldest, line, now_s)
-        effects += floor.fill(line, now_s)
-        moments = [line.queue.earliest_deadline_s(), line.next_change_s(now_s)]
-        if oldest is not None:
-            moments.append(line.expires_s(oldest))
-        for moment in moments:
-            if moment is not None and moment > now_s:
-                effects += floor.wake_by(moment)
-        return effects
-
-    def _run_out(self, entry: Entry, now_s: float, *, stopping: bool) -> list[DispatchEffect]:
-        """End an entry whose time is over: its own deadline, or the gateway's."""
-        floor = self._floor
-        line = floor.lines.get(entry.model)
-        if not stopping and entry.phase is Phase.QUEUED and line is not None:
-            return floor.expire(entry, line, now_s)
-        effects = floor.cancel(entry)
-        if not stopping:
-            self._blame(entry, line, now_s)
-        if stopping and entry.first_byte_s is not None:
-            why, outcome = "the gateway stopped before the answer was complete", Outcome.CUT_STOPPING
-        elif stopping:
-            why, outcome = "the gateway stopped before an answer came", Outcome.REJECTED_STOPPING
-        else:
-            waited_s = now_s - entry.arrived_s
-            why, outcome = f"the answer was not complete within {waited_s:.1f} s", Outcome.EXPIRED_RUNNING
-        return effects + floor.turn_away(entry, outcome, why, now_s, 1.0 if stopping else None)
-
-    def _blame(self, entry: Entry, line: Line | None, now_s: float) -> None:
-        """An answer that did not begin in time counts against a replica that was silent all the while."""
-        seat = None if entry.replica_id is None else self._floor.seats.get(entry.replica_id)
-        if seat is None or entry.sent_s is None or entry.first_byte_s is not None:
-            return
-        if seat.was_silent_since(entry.sent_s, now_s):
-            is_alone = line is None or line.is_alone(seat)
-            seat.failed(Failure.SILENT, now_s, has_begun=False, is_alone=is_alone)
 
     def _routes_changed(self, event: RouteTableChanged, now_s: float) -> list[DispatchEffect]:
         """Known seats keep their requests; requests on a seat that is gone are cut loose."""
@@ -301,6 +269,12 @@ class Dispatcher:
 
     def _report_due(self, event: ReportDue, now_s: float) -> list[DispatchEffect]:
         return [self._floor.report(now_s)]
+
+    def _spills_restored(self, event: SpillsRestored, now_s: float) -> list[DispatchEffect]:
+        for model, minutes in event.minutes.items():
+            if model in self._floor.lines:
+                self._floor.lines[model].spills.restore(minutes, now_s)
+        return []
 
     def _cache_told(self, event: CacheTold, now_s: float) -> list[DispatchEffect]:
         seat = self._floor.seats.get(event.replica_id)

@@ -6,7 +6,7 @@ two, while it is hedged). The rules that decide which move to make are in ``disp
 
 from __future__ import annotations
 
-from tidegate.core.dispatch import admission
+from tidegate.core.dispatch import admission, spilling
 from tidegate.core.dispatch.giving_way import way_for
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
@@ -23,13 +23,16 @@ from tidegate.core.effects import (
     Resume,
     RolledBack,
     Send,
+    Spill,
     WakeAt,
 )
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import ALL_QUEUES, QueueLimits
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad
 
-DispatchEffect = Send | Hedge | Resume | Reject | CancelUpstream | Report | Record | RolledBack | WakeAt
+DispatchEffect = (
+    Send | Hedge | Resume | Spill | Reject | CancelUpstream | Report | Record | RolledBack | WakeAt
+)
 
 
 class Floor:
@@ -183,9 +186,25 @@ class Floor:
     def turn_away(
         self, entry: Entry, outcome: Outcome, because: str, now_s: float, retry_after_s: float | None = None
     ) -> list[DispatchEffect]:
-        """End the entry with an error."""
+        """End the entry with an error, unless it may be spilt instead."""
+        spilt = self.spill(entry, outcome, because, now_s, retry_after_s)
+        if spilt is not None:
+            return spilt
+        line = self.lines.get(entry.model)
+        if line is not None:
+            spilling.note_refused(line, entry, outcome, now_s)
         order = Reject(entry.request_id, outcome, because, retry_after_s)
         return [order, self.close(entry, outcome, now_s)]
+
+    def spill(
+        self, entry: Entry, outcome: Outcome, because: str, now_s: float, retry_after_s: float | None = None
+    ) -> list[DispatchEffect] | None:
+        """Pass the entry to its model's pay-per-token upstream; None when that may not be."""
+        line = self.lines.get(entry.model)
+        if line is None or self.stop_deadline_s is not None:
+            return None
+        order = spilling.spill(line, entry, outcome, because, now_s, retry_after_s)
+        return None if order is None else [order, *self.wake_by(entry.arrived.deadline_s)]
 
     def close(
         self,
@@ -206,10 +225,12 @@ class Floor:
         elif line is not None and len(line.queue):
             line.queue.leave(entry)
         self.ledger.end(entry)
+        if entry.spilt is not None:
+            spilling.settle(line, entry, now_s)
         record = entry.close(outcome, now_s, prompt_tokens, output_tokens)
         if line is not None:
             answered = outcome is Outcome.COMPLETED
-            if not answered and entry.flow is not None:
+            if not answered and entry.flow is not None and entry.spilt is None:
                 line.note_unanswered(entry)
             line.span.ended(record, now_s, answered=answered, streams=entry.arrived.streams)
         if entry.shifted_tokens is not None:
@@ -248,6 +269,8 @@ class Floor:
         served = 0.0 if entry.sent_s is None else float(record.prompt_tokens + (record.output_tokens or 0))
         if entry.sent_s is None or record.output_tokens is not None:
             shift.sent(entry.model, served - entry.shifted_tokens)
+        if entry.spilt is not None:
+            return  # How others answer says nothing of the version.
         because = shift.ended(entry.model, record.outcome, record.ttft_s)
         if because is not None:
             self.news.append(RolledBack(name, entry.model, because))

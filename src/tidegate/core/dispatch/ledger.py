@@ -18,6 +18,7 @@ from tidegate.core.types import ReplicaId, RequestId
 
 if TYPE_CHECKING:
     from tidegate.core.dispatch.flows import Flow
+    from tidegate.core.dispatch.spillbook import Spilt
 
 
 class Phase(Enum):
@@ -54,6 +55,8 @@ class Entry:
         "resumes",
         "sent_s",
         "shifted_tokens",
+        "spilt",
+        "spilt_cost",
         "status",
         "tokens",
         "tried",
@@ -94,6 +97,10 @@ class Entry:
         self.resumes = 0
         self.shifted_tokens: float | None = None
         """What it counts for in its version's share; None: it was asked for by the model's own name."""
+        self.spilt: Spilt | None = None
+        """It is at the pay-per-token upstream."""
+        self.spilt_cost: float | None = None
+        """What that has cost, once it is known."""
         self.sent_s: float | None = None
         self.first_byte_s: float | None = None
         self.cached_tokens: int | None = None
@@ -127,6 +134,7 @@ class Entry:
             output_tokens,
             self.cached_tokens,
             self.status,
+            self.spilt_cost,
         )
 
 

@@ -15,6 +15,7 @@ from tidegate.core.dispatch.routing.pick import Picker, Watcher
 from tidegate.core.dispatch.routing.registry import Shared, router_for
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.spans import Span
+from tidegate.core.dispatch.spillbook import SpillBook
 from tidegate.core.dispatch.tenants import Tenants
 from tidegate.core.dispatch.waits import SAMPLES_FEW, Waits
 from tidegate.core.events import RequestArrived
@@ -53,6 +54,7 @@ class Line:
         self.regime_s = 0.0
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.span = Span()
+        self.spills = SpillBook()
         self._shared = Shared() if shared is None else shared
         self._choose_router(config, 0.0)
         self._serves = False
@@ -325,6 +327,10 @@ class Line:
             latency=span.latency(now_s),
             prompt_tokens_total=span.prompt_tokens_total,
             refused_total=span.refused_total,
+            spilt_total=self.spills.requests_total,
+            spilt_in_flight=self.spills.in_flight,
+            spilt_cost_total=self.spills.cost_total,
+            spilt_cost_last_h=self.spills.last_hour(now_s),
         )
 
 

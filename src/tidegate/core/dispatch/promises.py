@@ -106,14 +106,14 @@ class Promises:
             told.by_mark.setdefault(entry_mark, deque()).append(due_s)
         return due_s - now_s
 
-    def redeem(self, entry: Entry, now_s: float) -> bool:
+    def redeem(self, entry: Entry, now_s: float, *, at_any_time: bool = False) -> bool:
         """True when this is someone who was told to come about now; the place is no longer kept."""
         told = self.told.get(entry.arrived.flow)
         if told is None:
             return False
         self._forget(entry.arrived.flow, told, now_s)
         moments = told.by_mark.get(mark(entry))
-        if moments is None or moments[0] > now_s + EARLY_S:
+        if moments is None or (moments[0] > now_s + EARLY_S and not at_any_time):
             return False
         told.remove(mark(entry), moments[0])
         return True

@@ -62,6 +62,10 @@ class Span:
         self.prompt_tokens_total += prompt_tokens
         self.last_active_s = now_s
 
+    def spilt(self) -> None:
+        """A request that was not to be served here went elsewhere."""
+        self.refused_total += 1
+
     def load(self, load: int) -> None:
         """So many are queued or in flight."""
         if load > self._peak:
@@ -71,6 +75,8 @@ class Span:
         """A request has ended."""
         self.ended_total += 1
         self.last_active_s = now_s
+        if record.spilt_cost is not None:
+            return  # Counted when it went; how fast others are says nothing of our replicas.
         if not answered:
             self.refused_total += record.outcome in REFUSED
             return

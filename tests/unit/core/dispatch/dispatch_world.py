@@ -16,17 +16,29 @@ class World:
         self.version = 0
         self.on(ModelsConfigured({"m": DispatchConfig(**config)}), at_s)
 
+    def configure(self, config, now_s):
+        return self.on(ModelsConfigured({"m": config}), now_s)
+
     def on(self, event, now_s):
         return self.dispatcher.on(event, now_s)
 
-    def table(self, now_s, *routes, can_serve=True, because=None, expected_ready_s=None, sheds=False):
+    def table(
+        self,
+        now_s,
+        *routes,
+        can_serve=True,
+        because=None,
+        expected_ready_s=None,
+        sheds=False,
+        may_spill=True,
+    ):
         """``routes`` are (id, slots) or (id, slots, state)."""
         self.version += 1
         listed = tuple(
             Route(name, "m", state[0] if state else State.SERVING, Address("127.0.0.1", 1), slots, "openai")
             for name, slots, *state in routes
         )
-        models = (ModelRoute("m", can_serve, because, expected_ready_s, sheds),)
+        models = (ModelRoute("m", can_serve, because, expected_ready_s, sheds, may_spill),)
         return self.on(RouteTableChanged(RouteTable(self.version, models, listed)), now_s)
 
     def ask(

@@ -1,0 +1,94 @@
+"""What time does to requests: deadlines, waits that are long enough, first tokens that are overdue, the gateway's own end."""
+
+from __future__ import annotations
+
+from tidegate.core.dispatch.floor import DispatchEffect, Floor
+from tidegate.core.dispatch.hedging import Hedging
+from tidegate.core.dispatch.ledger import Entry, Phase
+from tidegate.core.dispatch.line import Line
+from tidegate.core.events import Failure, Tick
+from tidegate.core.outcomes import Outcome
+
+
+class Patience:
+    """Owns no requests: it ends them on the floor, or passes them on."""
+
+    def __init__(self, floor: Floor, hedging: Hedging) -> None:
+        self._floor = floor
+        self._hedging = hedging
+
+    def tick(self, event: Tick, now_s: float) -> list[DispatchEffect]:
+        """Time has passed: whoever has none left ends, and whoever may go now goes."""
+        floor = self._floor
+        if floor.wake_s is not None and floor.wake_s <= now_s:
+            floor.wake_s = None
+        effects: list[DispatchEffect] = []
+        stopping = floor.stop_deadline_s is not None and floor.stop_deadline_s <= now_s
+        for entry in floor.ledger if stopping else floor.ledger.overdue(now_s):
+            effects += self._run_out(entry, now_s, stopping=stopping)
+        effects += self._hedging.look(now_s)
+        for line in floor.lines.values():
+            if len(line.queue):
+                effects += self._tend(line, now_s)
+        deadline_s = floor.ledger.earliest_deadline_s()
+        return effects if deadline_s is None else effects + floor.wake_by(deadline_s)
+
+    def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
+        """A line that somebody waits in: end those who have waited too long, seat who can be."""
+        floor = self._floor
+        effects: list[DispatchEffect] = []
+        while (oldest := line.queue.oldest()) is not None and line.expires_s(oldest) <= now_s:
+            effects += floor.expire(oldest, line, now_s)
+        effects += floor.fill(line, now_s)
+        effects += self._spill_waiting(line, now_s)
+        moments = [line.queue.earliest_deadline_s(), line.next_change_s(now_s)]
+        if oldest is not None:
+            moments.append(line.expires_s(oldest))
+        for moment in moments:
+            if moment is not None and moment > now_s:
+                effects += floor.wake_by(moment)
+        return effects
+
+    def _spill_waiting(self, line: Line, now_s: float) -> list[DispatchEffect]:
+        """Pass on who has waited for longer than the policy lets it, though that was not foreseen."""
+        bounds = line.config.spill
+        if bounds is None or bounds.max_wait_s is None:
+            return []
+        effects: list[DispatchEffect] = []
+        outcome = Outcome.EXPIRED_QUEUED if line.anybody_serves() else Outcome.EXPIRED_NOBODY
+        for entry in line.queue.in_order():
+            if line.spills.obstacle(bounds, 0.0, now_s) is not None:
+                break
+            waited_s = now_s - entry.queued_s
+            if waited_s >= bounds.max_wait_s:
+                because = f"no replica was free for {waited_s:.1f} s"
+                spilt = self._floor.spill(entry, outcome, because, now_s)
+                effects += spilt or []
+        return effects
+
+    def _run_out(self, entry: Entry, now_s: float, *, stopping: bool) -> list[DispatchEffect]:
+        """End an entry whose time is over: its own deadline, or the gateway's."""
+        floor = self._floor
+        line = floor.lines.get(entry.model)
+        if not stopping and entry.phase is Phase.QUEUED and line is not None:
+            return floor.expire(entry, line, now_s)
+        effects = floor.cancel(entry)
+        if not stopping:
+            self._blame(entry, line, now_s)
+        if stopping and entry.first_byte_s is not None:
+            why, outcome = "the gateway stopped before the answer was complete", Outcome.CUT_STOPPING
+        elif stopping:
+            why, outcome = "the gateway stopped before an answer came", Outcome.REJECTED_STOPPING
+        else:
+            waited_s = now_s - entry.arrived_s
+            why, outcome = f"the answer was not complete within {waited_s:.1f} s", Outcome.EXPIRED_RUNNING
+        return effects + floor.turn_away(entry, outcome, why, now_s, 1.0 if stopping else None)
+
+    def _blame(self, entry: Entry, line: Line | None, now_s: float) -> None:
+        """An answer that did not begin in time counts against a replica that was silent all the while."""
+        seat = None if entry.replica_id is None else self._floor.seats.get(entry.replica_id)
+        if seat is None or entry.sent_s is None or entry.first_byte_s is not None:
+            return
+        if seat.was_silent_since(entry.sent_s, now_s):
+            is_alone = line is None or line.is_alone(seat)
+            seat.failed(Failure.SILENT, now_s, has_begun=False, is_alone=is_alone)

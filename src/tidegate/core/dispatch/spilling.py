@@ -1,0 +1,170 @@
+"""Requests that go to a pay-per-token upstream, because no replica of ours can answer them in time.
+
+Nobody is spilt who can be served here. Whoever would be refused for want of room is passed on instead, and so is
+whoever waits for longer than ``max_wait_s``, as long as money, requests in flight and the upstream's own health
+allow it. A request goes there once: if it fails there it ends as it would have without it, and says so.
+"""
+
+from __future__ import annotations
+
+from tidegate.core.dispatch.ledger import Entry, Phase
+from tidegate.core.dispatch.line import Line
+from tidegate.core.dispatch.spans import REFUSED
+from tidegate.core.dispatch.spillbook import Spilt
+from tidegate.core.effects import Spill
+from tidegate.core.events import Failure, UpstreamEnded, UpstreamFailed
+from tidegate.core.outcomes import Outcome
+from tidegate.core.settings import SpillBounds
+from tidegate.core.types import ModelId, ReplicaId
+
+NOT_BILLED = frozenset({Failure.REFUSED, Failure.BUSY, Failure.ERROR})
+"""Before an answer has begun: the upstream took nothing on."""
+
+
+def upstream_of(model: ModelId) -> ReplicaId:
+    """What the model's upstream is called where replicas are. No model's name has this sign in it."""
+    return ReplicaId(f"{model}+spill")
+
+
+def spill(
+    line: Line,
+    entry: Entry,
+    outcome: Outcome,
+    because: str,
+    now_s: float,
+    retry_after_s: float | None = None,
+) -> Spill | None:
+    """The order to pass the entry on, instead of ending it so; None when it may not be. The books are right then."""
+    bounds = line.config.spill
+    if bounds is None or not _is_eligible(entry, bounds, outcome, now_s):
+        return None
+    output, cost = _at_most(entry, bounds)
+    if _bound(line, bounds, cost, now_s) is not None:
+        return None
+    if entry.flow is not None:
+        line.queue.settle(entry, 0.0)  # No replica of ours will have worked for it.
+    if line.queue.held.requests:
+        line.queue.leave(entry)
+    line.promises.redeem(
+        entry, now_s, at_any_time=True
+    )  # It does not come back for the place it was told of.
+    line.spills.sent(entry.request_id, cost)
+    line.span.spilt()
+    entry.spilt = Spilt(cost, output, bounds, outcome, because, retry_after_s)
+    entry.phase = Phase.SENT
+    entry.replica_id = upstream_of(line.model)
+    entry.sent_s = now_s
+    entry.attempts += 1
+    return Spill(entry.request_id, entry.replica_id, entry.attempts, because, cost)
+
+
+def note_refused(line: Line, entry: Entry, outcome: Outcome, now_s: float) -> None:
+    """The entry is refused. Where it could have been spilt but for a bound, that is counted."""
+    bounds = line.config.spill
+    if bounds is None or not _is_eligible(entry, bounds, outcome, now_s):
+        return
+    bound = _bound(line, bounds, _at_most(entry, bounds)[1], now_s)
+    if bound is not None:
+        line.spills.held(bound)
+
+
+def foreseen(line: Line, entry: Entry, now_s: float) -> str | None:
+    """Why a newcomer would wait for longer than the policy lets it, as far as that is known; None when not."""
+    bounds = line.config.spill
+    if bounds is None or bounds.max_wait_s is None:
+        return None
+    if line.anybody_serves():
+        rate = line.rate(now_s)
+        wait_s = None if rate is None else line.wait_s(entry, rate)
+    else:
+        ready_s = line.expected_ready_s()
+        wait_s = None if ready_s is None else ready_s - now_s
+    if wait_s is None or wait_s <= bounds.max_wait_s:
+        return None
+    return f"the wait is expected to be {wait_s:.1f} s"
+
+
+def began(line: Line | None, entry: Entry, now_s: float) -> None:
+    """The upstream's answer has begun."""
+    entry.phase = Phase.STREAMING
+    if entry.first_byte_s is None:
+        entry.first_byte_s = now_s
+    if line is not None:
+        line.spills.breaker.answered()
+
+
+def answered(line: Line | None, entry: Entry, event: UpstreamEnded, now_s: float) -> None:
+    """The upstream's answer is complete."""
+    spilt = entry.spilt
+    assert spilt is not None
+    began(line, entry, now_s)
+    entry.status, entry.cached_tokens = event.status, event.cached_tokens
+    if event.status >= 400:
+        entry.spilt_cost = 0.0
+        return
+    prompt, output = event.prompt_tokens, event.output_tokens
+    if output is None:
+        output = spilt.output_tokens if prompt is None else 0
+    entry.spilt_cost = spilt.used(entry.arrived.prompt_tokens if prompt is None else prompt, output)
+
+
+def failed(line: Line | None, entry: Entry, event: UpstreamFailed, now_s: float) -> tuple[Outcome, str]:
+    """The upstream failed it. How it ends then, and why."""
+    spilt = entry.spilt
+    assert spilt is not None
+    entry.status = event.status
+    has_begun = entry.first_byte_s is not None
+    if line is not None:
+        line.spills.failed(event.failure, event.status, now_s, has_begun=has_begun)
+    what = event.failure.value
+    if has_begun:
+        return (
+            Outcome.FAILED_MIDSTREAM,
+            f"the upstream for spilt requests failed in the middle of its answer: {what}",
+        )
+    if event.failure in NOT_BILLED:
+        entry.spilt_cost = 0.0
+    return spilt.outcome, f"{spilt.because}; it was spilt, and the upstream failed: {what}"
+
+
+def settle(line: Line | None, entry: Entry, now_s: float) -> None:
+    """The entry is about to be closed, in whatever way: what it has cost is known now, as well as it ever will be.
+
+    Of an answer that was broken off the tokens passed on are known; one in a single piece may have been complete.
+    """
+    spilt, arrived = entry.spilt, entry.arrived
+    assert spilt is not None
+    if entry.spilt_cost is None:
+        entry.spilt_cost = (
+            spilt.used(arrived.prompt_tokens, entry.answer_tokens) if arrived.streams else spilt.cost
+        )
+    if line is not None:
+        line.spills.ended(entry.request_id, entry.spilt_cost, now_s)
+
+
+def _is_eligible(entry: Entry, bounds: SpillBounds, outcome: Outcome, now_s: float) -> bool:
+    """It ends for want of room, nothing of it has been passed on, and it may leave the house."""
+    arrived = entry.arrived
+    return (
+        outcome in REFUSED
+        and entry.spilt is None
+        and not entry.resumes
+        and arrived.may_spill
+        and arrived.adapter is None
+        and arrived.priority >= bounds.from_priority
+        and arrived.deadline_s - now_s > bounds.ttft_s
+    )
+
+
+def _at_most(entry: Entry, bounds: SpillBounds) -> tuple[int, float]:
+    """Tokens of its answer, and the money for it and its prompt."""
+    limit = entry.arrived.max_output_tokens
+    output = bounds.output_tokens if limit is None else limit
+    return output, entry.arrived.prompt_tokens * bounds.prompt_price + output * bounds.output_price
+
+
+def _bound(line: Line, bounds: SpillBounds, cost: float, now_s: float) -> str | None:
+    """What keeps a request of this cost here; None when it may go."""
+    if line.route is not None and not line.route.may_spill:
+        return "fleet.max_cost_per_day"
+    return line.spills.obstacle(bounds, cost, now_s)
