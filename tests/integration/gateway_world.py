@@ -118,8 +118,8 @@ class Engine:
         self._server = None
         self._tasks = set()
 
-    async def start(self, port=0):
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port)
+    async def start(self, port=0, tls=None):
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", port, ssl=tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -264,7 +264,15 @@ class World:
     """Everything, small and fast."""
 
     def __init__(
-        self, settings=None, manners=None, slots=8, max_retries=2, rewrite=None, config=None, resumes=None
+        self,
+        settings=None,
+        manners=None,
+        slots=8,
+        max_retries=2,
+        rewrite=None,
+        config=None,
+        resumes=None,
+        outlets=None,
     ):
         self.records = []
         self.reports = []
@@ -281,6 +289,7 @@ class World:
             manners=lambda engine: manners or Manners(abort_marks=(b'"finish_reason":"abort"',)),
             meters=self.meters,
             resumes=resumes,
+            outlets=outlets,
             **({"rewrite": rewrite} if rewrite else {}),
         )
         self.turns = []

@@ -108,6 +108,9 @@ class LiveCarrier:
     def cancel(self, order):
         raise NotImplementedError
 
+    def spill(self, order):
+        raise NotImplementedError
+
     async def _relay(self, request_id, engine):
         handle = self._world.dispatch.handle
         if engine is None:

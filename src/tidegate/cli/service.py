@@ -28,6 +28,7 @@ from tidegate.backends.base import FleetInUse
 from tidegate.cli.fleets import Fleets
 from tidegate.cli.limits import raise_file_limit
 from tidegate.cli.metrics import FleetMetrics, page_of
+from tidegate.cli.outlets import outlets_for, tell_outlets
 from tidegate.cli.pages import Pages
 from tidegate.cli.weights_meters import WeightsMeters
 from tidegate.config import PolicyError, differences, load
@@ -41,6 +42,7 @@ from tidegate.dashboard.server import AdminServer
 from tidegate.gateway import Gateway, Meters
 from tidegate.gateway.names import names_in
 from tidegate.gateway.prefix_meters import PrefixMeters
+from tidegate.gateway.spill_meters import SpillMeters
 from tidegate.runtime.cache_watch import CacheWatch
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
@@ -87,8 +89,9 @@ class Service:
         self._meters = Meters(lambda: self._settings.models)
         metrics = FleetMetrics(self._control, self._journal)
         self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
+        spills = SpillMeters(self._dispatch.spill_stats)
         metrics_page = page_of(
-            self._meters, metrics, self._prefixes, WeightsMeters(lambda: self._fleets.provisions)
+            self._meters, metrics, self._prefixes, spills, WeightsMeters(lambda: self._fleets.provisions)
         )
         self._gateway = Gateway(
             self._dispatch,
@@ -99,6 +102,7 @@ class Service:
             meters=self._meters,
             metrics_page=metrics_page,
             resumes=self._resumes,
+            outlets=outlets_for(settings, policy),
         )
         self._pages = Pages(self._control, self._meters, self._fleets.last_words, self._prefixes.findings)
         self._admin = AdminServer(
@@ -148,6 +152,10 @@ class Service:
         spent = self._spending.read()
         if spent is not None:
             self._control.handle(spent)
+        spilt = self._spending.read_spilt()
+        if spilt is not None:
+            self._dispatch.handle(spilt)
+        tell_outlets(self._settings)
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
         # What exists now lives as long as the process. Frozen, it is not walked by full collections any
@@ -184,7 +192,7 @@ class Service:
 
     async def _close(self) -> None:
         if self.ready.is_set():  # else the fleet, and its books, are somebody else's
-            self._spending.write(self._control.view())
+            self._spending.write(self._control.view(), self._dispatch.spilt_minutes())
         self._control.cease()
         self._dispatch.cease()
         await self._caches.close()
@@ -249,7 +257,7 @@ class Service:
 
     def _tick_control(self) -> None:
         self._control.handle(Tick())
-        self._spending.keep(self._control.view, self._clock.now_s())
+        self._spending.keep(self._control.view, self._dispatch.spilt_minutes, self._clock.now_s())
 
     def _look_at_policy(self) -> None:
         if _stamp(self._policy) != self._policy_stamp:
@@ -274,15 +282,17 @@ class Service:
             log.exception("the policy file was changed and could not be taken over")
 
     def _take_over(self, new: Settings) -> None:
+        outlets = outlets_for(new, self._policy)
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
         for key in differences(self._settings, new):
             log.warning("%s has changed; it holds from the next start of Tidegate on", key)
         self._settings = new
         self._names = names_in(new)
         self._fleets.configure(new)
-        self._gateway.configure(new.gateway)
+        self._gateway.configure(new.gateway, outlets)
         self._dispatch.handle(_models_configured(new))
         self._control.handle(_fleet_configured(new))
+        tell_outlets(new)
         log.info("the policy file was changed: %d models are configured", len(new.models))
 
 

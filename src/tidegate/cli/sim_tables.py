@@ -101,6 +101,7 @@ _FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("replica-hours", lambda s: f"{s.replica_hours:.2f}"),
     ("GPU-hours", lambda s: f"{s.gpu_hours:.2f}" if s.gpu_hours else ""),
     ("cost", lambda s: f"{s.cost:.2f}" if s.cost else ""),
+    ("spilt", lambda s: f"{s.spilt} for {s.spilt_cost:.2f}" if s.spilt else ""),
     ("scaling", _steps),
     ("cold starts", _starts),
     ("prompt tokens cached", lambda s: f"{s.prefix_hit_ratio:.1%}" if s.prefix_hit_ratio else ""),

@@ -19,7 +19,7 @@ from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
 from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
-from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings
+from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings, SpillUpstream
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
 from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import (
@@ -35,6 +35,7 @@ from tidegate.core.settings import (
     Routing,
     Scaling,
     ScalingPolicy,
+    SpillBounds,
     Thresholds,
     TrafficShift,
 )
@@ -121,6 +122,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         expected_start_s=model.expected_start_s,
         pool=Pool(**_values(model.pool)),
         prefetch=Prefetching(model.prefetch),
+        spill_cost_per_h=0.0 if model.spill is None else model.spill.max_cost_per_h,
         shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
         command_hash=""
         if spec is None
@@ -139,6 +141,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
             reserve_share=model.reserve_share,
             max_deaths=model.max_deaths,
             max_yields=model.max_yields,
+            spill=_spill_bounds(model),
             **_values(model.slow_start),
             **_values(model.hedging),
         ),
@@ -150,7 +153,21 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         stop_grace_s=model.stop_grace_s,
         silent_after_s=model.silent_after_s,
         kv_events_port=model.kv_events_port,
+        spill=_spill_upstream(model),
     )
+
+
+_SPILL_PLACE = ("address", "model", "key_env")
+
+
+def _spill_bounds(model: ModelKeys) -> SpillBounds | None:
+    return None if model.spill is None else SpillBounds(**_values(model.spill, *_SPILL_PLACE))
+
+
+def _spill_upstream(model: ModelKeys) -> SpillUpstream | None:
+    if model.spill is None:
+        return None
+    return SpillUpstream(model.spill.address, model.spill.model, model.spill.key_env)
 
 
 def _shift(section: ShiftKeys) -> TrafficShift:

@@ -14,6 +14,7 @@ from tidegate.config.scaling_keys import FloorKeys, written_law
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
+from tidegate.config.spill_keys import SpillKeys
 from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
 from tidegate.core.types import Address
@@ -95,6 +96,8 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "pool": _written(PoolKeys, asdict(fleet.pool)),
         "restarts": _written(RestartKeys, asdict(fleet.restarts)),
     }
+    if model.spill is not None:
+        sections["spill"] = _written(SpillKeys, asdict(model.spill) | dispatch["spill"])
     return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections
 
 

@@ -24,6 +24,11 @@ _FILLERS: dict[str | int, Any] = {
     "name": "?",
     "versions": {},
     "replicas": 1,
+    "address": "http://127.0.0.1:1",
+    "model": "?",
+    "key_env": "_",
+    "prompt_price": "0/M",
+    "output_price": "0/M",
 }
 
 

@@ -178,6 +178,20 @@ def money_per_day() -> Kind:
     return Kind("money", "0/d to 10000000/d", allowed, read, units.format_money_per_day, schema)
 
 
+def token_price() -> Kind:
+    """A price per million tokens. Inside it is that of one."""
+    allowed = "a price per million tokens such as 0.40/M, up to 1000000/M"
+
+    def read(value: object) -> float:
+        per_token = _with_unit(value, units.parse_token_price, "/M", allowed)
+        if per_token > 1.0:
+            raise _must_be(allowed)
+        return per_token
+
+    schema = {"type": "string", "pattern": r"^\d+(\.\d+)? ?/ ?M$"}
+    return Kind("money", "0/M to 1000000/M", allowed, read, units.format_token_price, schema)
+
+
 def choice(what: str, *names: str) -> Kind:
     """One of a few names."""
     allowed = f"one of {', '.join(names)}"

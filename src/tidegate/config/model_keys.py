@@ -17,6 +17,7 @@ from tidegate.config.engines import ENGINES
 from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
 from tidegate.config.section import KIND, MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
+from tidegate.config.spill_keys import SpillKeys
 from tidegate.core.settings import (
     HANDOVER_S,
     OWN_ROUTINGS,
@@ -283,6 +284,7 @@ class ModelKeys(Strict):
     queue: Queue = Queue()
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()
+    spill: SpillKeys | None = None
     shadow: Annotated[str, _POLICY] | None = Field(
         default=None,
         description="A second scaling policy, scored on the live traffic without acting; `/fleet` and the metrics tell",

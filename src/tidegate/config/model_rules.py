@@ -17,6 +17,7 @@ from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
+from tidegate.config.spill_rules import spill_findings
 from tidegate.config.weights_keys import Weights
 from tidegate.config.weights_rules import weights_findings
 from tidegate.core.settings import ScalingPolicy
@@ -56,6 +57,7 @@ def model_findings(
     yield from _thresholds(path, model)
     yield from scaling_findings(path, model)
     yield from _times(path, model)
+    yield from spill_findings(path, model)
     yield from _pool(path, model)
     yield from _caps(path, model, fleet)
 

@@ -94,8 +94,8 @@ def _printable(text: str) -> str:
 
 
 def _is_secret(path: KeyPath) -> bool:
-    if path[:2] == ("gateway", "keys"):
-        return True
+    if path[:2] == ("gateway", "keys") or path[-1:] == ("key_env",):
+        return True  # Whoever writes something else than a name there has probably written the key.
     return len(path) > 2 and path[0] == "models" and path[2] in _SECRET_KEYS
 
 

@@ -67,6 +67,18 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SpillUpstream:
+    """Where spilt requests of one model go."""
+
+    address: str
+    """Of an OpenAI-compatible API, with the part that stands before ``/chat/completions``."""
+    model: str
+    """Their name for it."""
+    key_env: str
+    """The environment variable with our key. The key itself is in no setting."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSettings:
     """One model: how it is dispatched, how it is scaled, and what runs it."""
 
@@ -82,6 +94,8 @@ class ModelSettings:
     stop_grace_s: float = 10.0
     silent_after_s: float = 10.0
     """An engine that gives no answer for so long is replaced."""
+    spill: SpillUpstream | None = None
+    """None: requests stay in the house. When they go is in ``dispatch``."""
     kv_events_port: int | None = None
     """Where each replica's engine publishes its KV events; None: nowhere."""
 

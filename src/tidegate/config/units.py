@@ -21,6 +21,8 @@ _DURATION = re.compile(
 _SIZES = {"TiB": 2**40, "GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 _SIZE = re.compile(r"(\d{1,16}(?:\.\d{1,9})?) ?([KMGT]iB|B)")
 _MONEY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?h")
+_TOKEN_PRICE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?M")
+_MILLION = Decimal(1_000_000)
 _MONEY_PER_DAY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?/ ?d")
 
 
@@ -79,6 +81,19 @@ def parse_money_per_day(text: str) -> float:
     if found is None:
         raise ValueError("not money per day")
     return float(Decimal(found[1]))
+
+
+def parse_token_price(text: str) -> float:
+    """The price of one token in ``0.40/M``."""
+    found = _TOKEN_PRICE.fullmatch(text)
+    if found is None:
+        raise ValueError("not a price per million tokens")
+    return float(Decimal(found[1]) / _MILLION)
+
+
+def format_token_price(per_token: float) -> str:
+    """The same of a million."""
+    return format_money(float(Decimal(repr(per_token)) * _MILLION), "M")
 
 
 def format_money(per_hour: float, per: str = "h") -> str:

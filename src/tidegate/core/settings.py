@@ -395,6 +395,8 @@ class FleetModel:
     command_hash: str = ""
     """The same for two replicas that are started alike. Those started otherwise are replaced."""
     pool: Pool = NO_POOL
+    spill_cost_per_h: float = 0.0
+    """What gateways may spend in any hour at its pay-per-token upstream."""
     shadow: ScalingPolicy | None = None
     """A second policy, scored on the live traffic without acting."""
     variants: tuple[Variant, ...] = ()

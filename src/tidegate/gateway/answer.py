@@ -31,6 +31,20 @@ DROPPED = re.compile(
 )
 LENGTH = re.compile(rb"[0-9]{1,15}")
 
+KEPT_OF_OTHERS = frozenset(
+    (
+        b"cache-control",
+        b"connection",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"transfer-encoding",
+        b"x-accel-buffering",
+        b"x-request-id",
+    )
+)
+SPILT_FIELD = b"x-tidegate-spilt: true"
+
 EVENT_STREAM = b"text/event-stream"
 # A proxy in between must neither collect the events nor press them together.
 STREAM_FIELDS = b"cache-control: no-cache, no-transform\r\nx-accel-buffering: no\r\n"
@@ -142,6 +156,14 @@ def read_head(raw: bytes) -> tuple[AnswerHead, int | None]:
             _known.clear()
         _known[key] = head
     return head, length
+
+
+def spilt(head: bytes) -> bytes:
+    """The head of an answer that somebody else's servers gave: what says how to read it, and that it is theirs.
+    Their cookies, limits and names for our account are nobody's here."""
+    status, *lines = head.split(b"\r\n")[:-2]
+    kept = [line for line in lines if line.partition(b":")[0].lower() in KEPT_OF_OTHERS]
+    return b"\r\n".join((status, *kept, SPILT_FIELD, b"", b""))
 
 
 def _parse(raw: bytes) -> tuple[AnswerHead, int | None]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from tidegate.core.events import Failure
 from tidegate.core.types import ModelId, RequestId, Route
-from tidegate.gateway.answer import AnswerHead
+from tidegate.gateway.answer import AnswerHead, spilt
 from tidegate.gateway.framing import dechunk
 from tidegate.gateway.routes import Relay
 from tidegate.gateway.usage import Usage
 
 if TYPE_CHECKING:
     from tidegate.gateway.client import ClientConnection
+    from tidegate.gateway.outlet import Outlet
     from tidegate.gateway.resume import Transcript
     from tidegate.gateway.upstream import UpstreamConnection
 
@@ -38,6 +39,7 @@ class Call:
         "keep_alive",
         "model",
         "other",
+        "outlet",
         "redialled",
         "relay",
         "request_id",
@@ -79,6 +81,8 @@ class Call:
         self.unknown: str | None = None
         """The name that was asked for, when it is none of ours; it is shown to nobody but the client."""
         self.route: Route | None = None
+        self.outlet: Outlet | None = None
+        """The pay-per-token upstream that it was spilt to."""
         self.upstream: UpstreamConnection | None = None
         self.connecting: asyncio.Task[None] | None = None
         self.redialled = False
@@ -139,6 +143,8 @@ class Call:
             self.keep_alive = self.keep_alive and self.client.may_keep_alive and not head.ends_open
             self.ends_open = head.ends_open or (self.http10 and chunked)
             start = head.for_client(self.echo, length, http10=self.http10, keep_alive=self.keep_alive)
+            if self.outlet is not None:
+                start = spilt(start)
         self.began = True
         self.events_began = head.is_stream
         if self.other is None:

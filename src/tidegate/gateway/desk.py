@@ -40,6 +40,8 @@ BLOCK_TOKENS = BLOCK_BYTES // BYTES_PER_TOKEN
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
 SESSION_BYTES_MAX = 256
+SPILL_FIELD = b"x-tidegate-spill"
+"""``never``: the request is not to leave the house."""
 MARK_BYTES = 512
 VERDICTS_MAX = 512
 VERDICT_BYTES_MAX = 2048
@@ -173,6 +175,7 @@ class FrontDesk:
             verdict.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
             session = head.fields.get(b"x-session-id")
             verdict.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
+            verdict.may_spill = found.spills and head.fields.get(SPILL_FIELD, b"").lower() != b"never"
             verdict.forward = media.forward(head, found)
 
     def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
@@ -220,6 +223,7 @@ class FrontDesk:
                 weight=owner.weight,
                 session=asked.prompt_cache_key if verdict.session is None else verdict.session,
                 again=_mark(body),
+                may_spill=verdict.may_spill,
             )
 
         hashed = NOTHING

@@ -54,6 +54,7 @@ KEPT = SINGLE | {
     b"x-request-id",
     b"x-request-timeout-s",
     b"x-session-id",
+    b"x-tidegate-spill",
 }
 """What anybody here reads; the rest of a head is dropped unread."""
 

@@ -6,14 +6,13 @@ owner as an event; what follows comes back as ``send``, ``reject`` or ``cancel``
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from time import monotonic
 
 from tidegate.adapters.base import Manners
 from tidegate.config.settings import GatewaySettings
-from tidegate.core.effects import CancelUpstream, Hedge, Reject, Resume, Send
+from tidegate.core.effects import CancelUpstream, Hedge, Reject, Resume, Send, Spill
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -23,16 +22,14 @@ from tidegate.core.events import (
     UpstreamEnded,
     UpstreamFailed,
 )
-from tidegate.core.types import Address, ReplicaId, RequestId, Route
-from tidegate.gateway.body import named
+from tidegate.core.types import ReplicaId, RequestId, Route
 from tidegate.gateway.call import Call
+from tidegate.gateway.dialling import Dialler, Rewrite
 from tidegate.gateway.errors import outcome_answer, outcome_event, unknown_model
 from tidegate.gateway.framing import LAST_CHUNK, chunk
 from tidegate.gateway.heartbeat import Heartbeats
 from tidegate.gateway.meters import Meters
-from tidegate.gateway.outgoing import RequestHeads
-from tidegate.gateway.pool import Pool
-from tidegate.gateway.routes import Form
+from tidegate.gateway.outlet import Outlets
 from tidegate.gateway.upstream import UpstreamConnection
 from tidegate.gateway.usage import Usage
 from tidegate.runtime.dispatching import DispatchOwner
@@ -40,9 +37,8 @@ from tidegate.runtime.dispatching import DispatchOwner
 log = logging.getLogger(__name__)
 
 TOLD_EVERY_TOKENS = 512
-
-Rewrite = Callable[[Route, bytes], bytes]
-"""Engine name, model and body to the body as this engine must get it."""
+SPILT_TOLD_EVERY_TOKENS = 32
+"""Each of them is paid for, also when nobody waits for the next."""
 
 
 class Porter:
@@ -57,16 +53,14 @@ class Porter:
         meters: Meters,
     ) -> None:
         self.settings = settings
-        self.pool = Pool()
+        self.outlets: Outlets = {}
+        """Where spilt requests go."""
         self._owner = owner
-        self._manners_of = manners
-        self._rewrite = rewrite
         self.gap: Callable[[float], None] = meters.gap.observe
-        self._manners: dict[str, Manners] = {}
-        self._heads = RequestHeads()
+        self._dialler = Dialler(self, manners, rewrite, lambda: self.settings.connect_timeout_s)
+        self.pool = self._dialler.pool
         self._calls: dict[RequestId, Call] = {}
         self._heartbeats = Heartbeats()
-        self._loop: asyncio.AbstractEventLoop
 
     def __repr__(self) -> str:
         return f"<Porter calls={len(self._calls)} {self.pool!r}>"
@@ -78,8 +72,7 @@ class Porter:
 
     def start(self) -> None:
         """Begin; called on the event loop."""
-        # Kept, since asking for it costs a system call in Python 3.11 (getpid).
-        self._loop = asyncio.get_running_loop()
+        self._dialler.start()
 
     # ---- from the client's side ----
 
@@ -103,6 +96,8 @@ class Porter:
             upstream.drop()
             self._end(call, 200, usage)
             return
+        if call.outlet is not None and upstream is not None and upstream.tokens_passed_on:
+            self._owner.handle(TokensSent(call.request_id, upstream.tokens_passed_on))
         self._owner.handle(ClientGone(call.request_id))
         self._detach_all(call)
         self._calls.pop(call.request_id, None)
@@ -114,7 +109,7 @@ class Porter:
         call = self._calls.get(order.request_id)
         if call is None:
             return
-        self._attempt(call, route)
+        self._dialler.attempt(call, route)
 
     def hedge(self, order: Hedge, route: Route) -> None:
         """Pass the request on to this replica too."""
@@ -122,7 +117,7 @@ class Porter:
         if call is not None:
             call.other = call.twin()
             call.other.other = call
-            self._attempt(call.other, route)
+            self._dialler.attempt(call.other, route)
 
     def resume(self, order: Resume, route: Route) -> None:
         """Let this replica take the answer up where it broke off."""
@@ -132,7 +127,19 @@ class Porter:
         assert call.transcript is not None
         call.transcript.take_up()
         call.is_taken_up = True
-        self._attempt(call, route)
+        self._dialler.attempt(call, route)
+
+    def spill(self, order: Spill) -> None:
+        """Pass the request on to its model's pay-per-token upstream."""
+        call = self._calls.get(order.request_id)
+        if call is None:
+            return
+        outlet = self.outlets.get(order.replica_id)
+        if outlet is None:
+            self._owner.handle(UpstreamFailed(order.request_id, Failure.REFUSED, replica_id=order.replica_id))
+            return
+        call.outlet, call.transcript = outlet, None
+        self._dialler.attempt(call, outlet.route)
 
     def reject(self, order: Reject) -> None:
         """End the request with an error."""
@@ -170,7 +177,7 @@ class Porter:
         for attempt in (call, call and call.other):
             if attempt is None or attempt.route is None or attempt.route.replica_id != order.replica_id:
                 continue
-            self._detach(attempt)
+            self._dialler.detach(attempt)
             if call is not None and attempt is call.other:
                 call.other = attempt.other = None
 
@@ -190,19 +197,19 @@ class Porter:
         if other is not None:
             self._prefer(other)
             call.other = other.other = None
+        if call.outlet is not None:
+            said = failure.value if status is None else f"HTTP status {status}"
+            log.warning("the upstream of %s failed a spilt request: %s", call.outlet.route.model, said)
         tokens = None
         if call.transcript is not None and call.began and call.route is not None:
-            tokens = call.transcript.resumable_tokens(self._manners_for(call.route.engine))
+            tokens = call.transcript.resumable_tokens(self._dialler.manners_for(call.route.engine))
         failed = UpstreamFailed(
             call.request_id, failure, status, replica_id=_replica(call), resumable_tokens=tokens
         )
         self._owner.handle(failed)
 
     def redial(self, call: Call) -> None:
-        route = call.route
-        assert route is not None
-        assert route.address is not None
-        self._dial(call, route, route.address)
+        self._dialler.redial(call)
 
     def at_rest(self, connection: UpstreamConnection) -> None:
         self.pool.rest(connection)
@@ -226,13 +233,14 @@ class Porter:
             if limit_s is not None and connection.silent_for_s(now_s) > limit_s:
                 connection.fail(Failure.SILENT)
         self._heartbeats.sweep(self._calls, now_s)
-        self.pool.sweep(now_s, self._owner.routes)
-        self._heads.clear()
+        self.pool.sweep(now_s, self._owner.routes.keys() | self.outlets.keys())
+        self._dialler.sweep()
 
     def _count(self, call: Call, connection: UpstreamConnection) -> None:
         """A long stream is told of before it ends, each time that it has grown by a good deal."""
         tokens = connection.tokens_passed_on
-        if tokens >= call.told_tokens + TOLD_EVERY_TOKENS:
+        every = TOLD_EVERY_TOKENS if call.outlet is None else SPILT_TOLD_EVERY_TOKENS
+        if tokens >= call.told_tokens + every:
             call.told_tokens = tokens
             self._owner.handle(TokensSent(call.request_id, tokens))
 
@@ -258,7 +266,7 @@ class Porter:
         self._calls.pop(call.request_id, None)
         self._heartbeats.end(call)
         if call.other is not None:
-            self._detach(call.other)
+            self._dialler.detach(call.other)
             call.other = None
         self._owner.handle(
             UpstreamEnded(
@@ -271,18 +279,6 @@ class Porter:
             )
         )
 
-    def _attempt(self, call: Call, route: Route) -> None:
-        call.route = route
-        call.redialled = False
-        if route.address is None:
-            self.attempt_failed(call, Failure.REFUSED, None)
-            return
-        connection = self.pool.take(route.replica_id, monotonic())
-        if connection is None:
-            self._dial(call, route, route.address)
-        else:
-            self._hand_over(call, connection, route, route.address)
-
     def _prefer(self, call: Call) -> None:
         """Of the two attempts at one request this one is heard."""
         self._calls[call.request_id] = call
@@ -290,60 +286,10 @@ class Porter:
 
     def _detach_all(self, call: Call) -> None:
         self._heartbeats.end(call)
-        self._detach(call)
+        self._dialler.detach(call)
         if call.other is not None:
-            self._detach(call.other)
+            self._dialler.detach(call.other)
             call.other = None
-
-    def _detach(self, call: Call) -> None:
-        """Stop whatever is under way for this call."""
-        if call.connecting is not None:
-            call.connecting.cancel()
-            call.connecting = None
-        if call.upstream is not None:
-            call.upstream.drop()
-
-    def _dial(self, call: Call, route: Route, address: Address) -> None:
-        call.connecting = self._loop.create_task(self._connect(call, route, address))
-
-    async def _connect(self, call: Call, route: Route, address: Address) -> None:
-        """Open a connection for this call; the only coroutine on a request's way."""
-        connection = UpstreamConnection(self, route, self._manners_for(route.engine))
-        try:
-            async with asyncio.timeout(self.settings.connect_timeout_s):
-                await self._loop.create_connection(lambda: connection, address.host, address.port)
-        except asyncio.CancelledError:
-            # Cancelled between the connection's making and our waking, uvloop closes it and says so to
-            # nobody, and asyncio leaves it open.
-            if connection in self.pool.open:
-                connection.drop()
-                self.pool.lost(connection)
-            raise
-        except Exception as error:
-            if not isinstance(error, OSError):  # TimeoutError is one.
-                log.exception("connecting to replica %s failed", route.replica_id)
-            self.pool.lost(connection)
-            call.connecting = None
-            self.attempt_failed(call, Failure.REFUSED, None)
-            return
-        call.connecting = None
-        self._hand_over(call, connection, route, address)
-
-    def _hand_over(self, call: Call, connection: UpstreamConnection, route: Route, address: Address) -> None:
-        body = call.body
-        if call.transcript is not None:
-            body = call.transcript.body(connection.manners)
-        if call.relay.form is Form.JSON:
-            if route.model != call.model:
-                body = named(body, route.model)
-            body = self._rewrite(route, body)
-        connection.begin(call, self._heads.of(call, route, address, len(body)), body)
-
-    def _manners_for(self, engine: str) -> Manners:
-        manners = self._manners.get(engine)
-        if manners is None:
-            manners = self._manners[engine] = self._manners_of(engine)
-        return manners
 
 
 def _replica(call: Call) -> ReplicaId | None:

@@ -39,6 +39,8 @@ class Relay:
     """Events of a stream that carry no token: the role, the finish, the end mark."""
     reuses: bool = False
     """Engines keep the beginnings of its prompts and find them again."""
+    spills: bool = False
+    """Pay-per-token upstreams have it too, and charge for its tokens."""
 
 
 # Searched in raw chunks: a line break stands before "data:" in any case, the chunk's own at least,
@@ -54,10 +56,10 @@ COMPLETIONS = "/v1/completions"
 RELAYS = {
     relay.path: relay
     for relay in (
-        Relay(CHAT, final=DONE, idle_events=3, reuses=True),
-        Relay(COMPLETIONS, final=DONE, reuses=True),
-        Relay("/v1/embeddings"),
-        Relay("/v1/responses", final=RESPONSE_DONE, idle_events=8, reuses=True),
+        Relay(CHAT, final=DONE, idle_events=3, reuses=True, spills=True),
+        Relay(COMPLETIONS, final=DONE, reuses=True, spills=True),
+        Relay("/v1/embeddings", spills=True),
+        Relay("/v1/responses", final=RESPONSE_DONE, idle_events=8, reuses=True, spills=True),
         Relay("/v1/audio/transcriptions", form=Form.MULTIPART, final=TRANSCRIPT_DONE),
         Relay("/v1/audio/translations", form=Form.MULTIPART, final=TRANSCRIPT_DONE),
         Relay("/v1/audio/speech", final=SPEECH_DONE),

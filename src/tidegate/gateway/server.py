@@ -14,9 +14,11 @@ from tidegate.config.settings import GatewaySettings
 from tidegate.core.types import ModelId, Route
 from tidegate.gateway.client import ClientConnection
 from tidegate.gateway.desk import FrontDesk
+from tidegate.gateway.dialling import Rewrite
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.names import Named
-from tidegate.gateway.porter import Porter, Rewrite
+from tidegate.gateway.outlet import Outlets
+from tidegate.gateway.porter import Porter
 from tidegate.runtime.dispatching import Carrier, DispatchOwner
 
 SWEEP_S = 0.25
@@ -54,6 +56,7 @@ class Gateway:
         meters: Meters | None = None,
         metrics_page: Callable[[], bytes] | None = None,
         resumes: Callable[[ModelId], bool] | None = None,
+        outlets: Outlets | None = None,
     ) -> None:
         self.meters = (
             Meters(lambda: {named.model for named in names().values()}) if meters is None else meters
@@ -61,6 +64,7 @@ class Gateway:
         self._settings = settings
         self._owner = owner
         self._porter = Porter(owner, settings, manners, rewrite, self.meters)
+        self._porter.outlets = outlets or {}
         self._desk = FrontDesk(
             settings, self._porter, self.meters, names, metrics_page or self._own_page(), owner.now_s
         )
@@ -112,9 +116,10 @@ class Gateway:
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
-    def configure(self, settings: GatewaySettings) -> None:
-        """New limits and keys at once. The address is that of the start."""
+    def configure(self, settings: GatewaySettings, outlets: Outlets | None = None) -> None:
+        """New limits and keys at once, and where spilt requests go from here on. The address is that of the start."""
         self._settings = settings
+        self._porter.outlets = outlets or {}
         self._porter.settings = settings
         self._desk.configure(settings)
 

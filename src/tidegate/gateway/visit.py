@@ -19,7 +19,17 @@ if TYPE_CHECKING:
 class Verdict:
     """A head that has been judged: where its request goes and whose it is, or why it goes nowhere."""
 
-    __slots__ = ("forward", "found", "head", "heartbeat_s", "owner", "refusal", "session", "timeout_s")
+    __slots__ = (
+        "forward",
+        "found",
+        "head",
+        "heartbeat_s",
+        "may_spill",
+        "owner",
+        "refusal",
+        "session",
+        "timeout_s",
+    )
 
     def __init__(self, head: Head) -> None:
         self.head = head
@@ -29,6 +39,7 @@ class Verdict:
         self.forward = b""
         """Header lines that go to the engine."""
         self.timeout_s = 0.0
+        self.may_spill = False
         self.heartbeat_s: float | None = None
         self.session: str | None = None
         """What the client's requests of one conversation have in common."""

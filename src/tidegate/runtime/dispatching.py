@@ -8,7 +8,18 @@ from typing import Protocol
 
 from tidegate.core.dispatch import Dispatcher, DispatchEvent
 from tidegate.core.dispatch.prefix import PrefixStats
-from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
+from tidegate.core.dispatch.spillbook import SpillStats
+from tidegate.core.effects import (
+    CancelUpstream,
+    Hedge,
+    Record,
+    Reject,
+    Report,
+    Resume,
+    RolledBack,
+    Send,
+    Spill,
+)
 from tidegate.core.events import Failure, RequestArrived, RouteTableChanged, UpstreamFailed
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
@@ -28,6 +39,9 @@ class Carrier(Protocol):
 
     def resume(self, order: Resume, route: Route) -> None:
         """Let this replica take the answer up where it broke off."""
+
+    def spill(self, order: Spill) -> None:
+        """Pass the request on to its model's pay-per-token upstream."""
 
     def reject(self, order: Reject) -> None:
         """End the request with an error."""
@@ -61,6 +75,7 @@ class DispatchOwner:
                 Send: self._send,
                 Hedge: self._hedge,
                 Resume: self._resume,
+                Spill: self._spill,
                 RolledBack: _tell_rolled_back,
                 Reject: self._reject,
                 CancelUpstream: self._cancel,
@@ -80,6 +95,14 @@ class DispatchOwner:
     def prefix_stats(self) -> dict[ModelId, PrefixStats]:
         """How well prompts' beginnings are foreseen, by model."""
         return self._dispatcher.prefix_stats()
+
+    def spill_stats(self) -> dict[ModelId, SpillStats]:
+        """What has been spilt, by model."""
+        return self._dispatcher.spill_stats(self._clock.now_s())
+
+    def spilt_minutes(self) -> dict[ModelId, tuple[tuple[float, float], ...]]:
+        """What each model has spilt in the last hour, as ``SpillsRestored`` takes it."""
+        return self._dispatcher.spilt_minutes(self._clock.now_s())
 
     def foresees_refusal(self, arrived: RequestArrived) -> bool:
         """Whether this request would be turned away now. Changes nothing."""
@@ -121,9 +144,14 @@ class DispatchOwner:
         assert self._carrier is not None
         self._carrier.resume(order, self._routes[order.replica_id])
 
+    def _spill(self, order: Spill) -> None:
+        assert self._carrier is not None
+        log.debug("%s is spilt: %s", order.request_id, order.because)
+        self._carrier.spill(order)
+
     def _not_sent(self, effect: object, _error: Exception) -> None:
         """A request that could not be sent has a slot and no answer to come: an attempt that failed."""
-        if isinstance(effect, Send | Hedge | Resume):
+        if isinstance(effect, Send | Hedge | Resume | Spill):
             failed = UpstreamFailed(effect.request_id, Failure.ERROR, replica_id=effect.replica_id)
             self.handle(failed)
 

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from tidegate.core.events import SpendingRestored
+from tidegate.core.events import SpendingRestored, SpillsRestored
 from tidegate.core.fleet import FleetView
+from tidegate.core.types import ModelId
 
 log = logging.getLogger("tidegate.fleet")
 
 EVERY_S = 60.0
+
+Spilt = Mapping[ModelId, tuple[tuple[float, float], ...]]
+"""How long ago each minute began in which something was spilt, and the money."""
 
 
 class _Kept(msgspec.Struct):
@@ -29,6 +33,8 @@ class _Kept(msgspec.Struct):
     """Age in s as of ``at``, and money."""
     starts: list[float]
     """Ages in s."""
+    spilt: dict[str, list[tuple[float, float]]] = {}
+    """By model: as ``minutes``, at its pay-per-token upstream."""
 
 
 class SpendingFile:
@@ -41,28 +47,35 @@ class SpendingFile:
 
     def read(self) -> SpendingRestored | None:
         """What a former run left, with the time since then; None when there is nothing."""
-        try:
-            kept = msgspec.json.decode(self._path.read_bytes(), type=_Kept)
-        except FileNotFoundError:
+        kept = self._read()
+        if kept is None:
             return None
-        except (OSError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read (%s): what was spent before is not known", self._path, error)
-            return None
-        # A clock that was set back makes nothing younger than it was.
-        passed_s = max(0.0, self._calendar_s() - kept.at)
-        minutes = tuple((age_s + passed_s, money) for age_s, money in kept.minutes)
-        return SpendingRestored(minutes, tuple(age_s + passed_s for age_s in kept.starts))
+        passed_s = self._passed_s(kept)
+        return SpendingRestored(
+            _older(kept.minutes, passed_s), tuple(age_s + passed_s for age_s in kept.starts)
+        )
 
-    def keep(self, look: Callable[[], FleetView], now_s: float) -> None:
+    def read_spilt(self) -> SpillsRestored | None:
+        """What a former run has spent at pay-per-token upstreams; None when there is nothing."""
+        kept = self._read()
+        if kept is None or not kept.spilt:
+            return None
+        passed_s = self._passed_s(kept)
+        return SpillsRestored(
+            {ModelId(model): _older(minutes, passed_s) for model, minutes in kept.spilt.items()}
+        )
+
+    def keep(self, look: Callable[[], FleetView], spilt: Callable[[], Spilt], now_s: float) -> None:
         """Write the books when it is time."""
         if self._written_s is None or now_s >= self._written_s + EVERY_S:
             self._written_s = now_s
-            self.write(look())
+            self.write(look(), spilt())
 
-    def write(self, view: FleetView) -> None:
+    def write(self, view: FleetView, spilt: Spilt) -> None:
         """Write the books as they are."""
         spending = view.spending
-        kept = _Kept(self._calendar_s(), list(spending.minutes), list(spending.starts))
+        by_model = {str(model): list(minutes) for model, minutes in spilt.items()}
+        kept = _Kept(self._calendar_s(), list(spending.minutes), list(spending.starts), by_model)
         fresh = self._path.with_suffix(".new")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,3 +83,20 @@ class SpendingFile:
             fresh.replace(self._path)
         except OSError as error:
             log.warning("%s cannot be written: %s", self._path, error)
+
+    def _read(self) -> _Kept | None:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("%s cannot be read (%s): what was spent before is not known", self._path, error)
+            return None
+
+    def _passed_s(self, kept: _Kept) -> float:
+        # A clock that was set back makes nothing younger than it was.
+        return max(0.0, self._calendar_s() - kept.at)
+
+
+def _older(minutes: Sequence[tuple[float, float]], by_s: float) -> tuple[tuple[float, float], ...]:
+    return tuple((age_s + by_s, money) for age_s, money in minutes)

@@ -37,6 +37,7 @@ def as_json(
         "replica_hours": summary.replica_hours,
         "gpu_hours": summary.gpu_hours,
         "cost": summary.cost,
+        "spilt": {"requests": summary.spilt, "cost": summary.spilt_cost},
         "scale_ups": summary.scale_ups,
         "scale_downs": summary.scale_downs,
         "reversals": summary.reversals,

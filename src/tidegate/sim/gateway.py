@@ -12,7 +12,17 @@ from math import inf
 from typing import cast
 
 from tidegate.core.dispatch import Dispatcher
-from tidegate.core.effects import CancelUpstream, Hedge, Record, Reject, Report, Resume, RolledBack, Send
+from tidegate.core.effects import (
+    CancelUpstream,
+    Hedge,
+    Record,
+    Reject,
+    Report,
+    Resume,
+    RolledBack,
+    Send,
+    Spill,
+)
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -90,6 +100,8 @@ class SimGateway:
         self._resuming = {model for model, setup in scenario.models.items() if setup.dispatch.resume}
         self._given: dict[RequestId, Given] = {}
         """Of streams that have broken off and may be taken up."""
+        self._spilt: set[RequestId] = set()
+        """Those at a pay-per-token upstream."""
         self._last_row = -1
         self._last_blocks: tuple[int, ...] = ()
         self.arrived = 0
@@ -103,6 +115,7 @@ class SimGateway:
                 Send: self._send,
                 Hedge: self._send,
                 Resume: self._resume,
+                Spill: self._spill,
                 RolledBack: _nothing,
                 Reject: _nothing,
                 CancelUpstream: self._cancel,
@@ -213,10 +226,32 @@ class SimGateway:
         except ValueError:
             self.handle(UpstreamEnded(request_id, REFUSING, replica_id=replica_id))
 
+    def _spill(self, order: Spill) -> None:
+        """The upstream is somebody else's and has room for everybody: it takes what the policy says it does."""
+        request_id, row = order.request_id, int(order.request_id)
+        bounds = self._scenario.models[self._only_model or self._models[row]].dispatch.spill
+        assert bounds is not None
+        prompt, output = self._trace.prompt_tokens[row] or 1, self._trace.output_tokens[row] or 1
+        self._spilt.add(request_id)
+
+        def began() -> None:
+            if request_id in self._spilt:
+                self.handle(FirstByte(request_id, order.replica_id))
+
+        def ended() -> None:
+            if request_id in self._spilt:
+                self._spilt.discard(request_id)
+                self.handle(UpstreamEnded(request_id, 200, prompt, None, output, order.replica_id))
+
+        began_s = self._kernel.now_s + bounds.ttft_s
+        self._kernel.at(began_s, began)
+        self._kernel.at(began_s + (output - 1) * bounds.tpot_s, ended)
+
     def _cancel(self, order: CancelUpstream) -> None:
         engine = self.engines.get(order.replica_id)
         if engine is not None:
             engine.cancel(order.request_id)
+        self._spilt.discard(order.request_id)
 
     # ---- from the engines ----
 

@@ -88,6 +88,10 @@ class Summary:
     hours_by_phase: dict[str, float]
     gpu_hours: float
     cost: float
+    """Of replicas, and of what was spilt."""
+    spilt: int
+    """Requests that went to a pay-per-token upstream."""
+    spilt_cost: float
     scale_ups: int
     scale_downs: int
     reversals: int
@@ -134,7 +138,9 @@ def summarize(run: Run) -> Summary:
         replica_hours=sum(seconds[phase] for phase in PROVISIONED) / HOUR_S,
         hours_by_phase={phase.value: seconds[phase] / HOUR_S for phase in ORDER},
         gpu_hours=provision.gpu_seconds / HOUR_S,
-        cost=provision.money,
+        cost=provision.money + tally.spilt_cost,
+        spilt=tally.spilt,
+        spilt_cost=tally.spilt_cost,
         scale_ups=ups,
         scale_downs=downs,
         reversals=reversals,

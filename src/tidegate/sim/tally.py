@@ -38,6 +38,9 @@ class Tally:
         self.prompt_tokens = 0
         """Of completed requests; so are those found in a prefix cache."""
         self.cached_tokens = 0
+        self.spilt = 0
+        """Passed to a pay-per-token upstream."""
+        self.spilt_cost = 0.0
 
     def __repr__(self) -> str:
         return f"<Tally {self.ended} of {len(self.outcomes)} ended>"
@@ -56,6 +59,9 @@ class Tally:
             self.e2e_s[row] = record.e2e_s
         if record.replica_id is not None:
             self.queue_wait_s[row] = record.queued_s
+        if record.spilt_cost is not None:
+            self.spilt += 1
+            self.spilt_cost += record.spilt_cost
         if record.attempts > 1:
             self.retries += record.attempts - 1
 

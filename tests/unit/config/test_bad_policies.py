@@ -15,6 +15,10 @@ DURATION = "a duration from 100ms to 1d, such as 250ms, 90s, 5m or 1h30m"
 ENGINES = "llamacpp, vllm, sglang, trtllm, openai, emulated"
 NAME_RULE = "it must be up to 200 letters, digits and . _ - / : and begin with a letter or digit"
 MODEL = "models: {m: {engine: vllm, weights: org/model}}"
+SPILL = (
+    "models: {{m: {{engine: vllm, weights: a/b, spill: {{model: x, key_env: KEY, prompt_price: 0.1/M, "
+    "output_price: 0.4/M, {more}}}}}}}"
+)
 LAWS = ", ".join(policy.value for policy in ScalingPolicy)
 
 KINDS = {
@@ -33,6 +37,48 @@ KINDS = {
     "a known key of every model at the top": (
         f"slots: 8\n{MODEL}",
         "line 1: slots is not a known key; it belongs at models.NAME.slots",
+    ),
+    "a spill over the open net": (
+        SPILL.format(more="address: http://api.example.com/v1"),
+        (
+            "line 1: models.m.spill.address is http://api.example.com/v1; prompts and the key would leave this machine in "
+            "the clear; use https://, or http:// with loopback"
+        ),
+    ),
+    "a spill with a password in its address": (
+        SPILL.format(more="address: 'https://me:secret@api.example.com/v1'"),
+        (
+            "line 1: models.m.spill.address is (hidden); it must be https://HOST/PATH and nothing more; http:// only for "
+            "loopback"
+        ),
+    ),
+    "a spill to no port": (
+        SPILL.format(more="address: https://api.example.com:0/v1"),
+        (
+            "line 1: models.m.spill.address is https://api.example.com:0/v1; it must be https://HOST/PATH; a port, if "
+            "there is one, from 1 to 65535"
+        ),
+    ),
+    "a key in place of its variable": (
+        SPILL.format(more="address: https://a.example/v1").replace("KEY", "sk-12-34"),
+        (
+            "line 1: models.m.spill.key_env is (hidden); it must be the name of an environment variable, never the key "
+            "itself: letters, digits and _"
+        ),
+    ),
+    "a spill without a price": (
+        SPILL.format(more="address: https://a.example/v1").replace(", output_price: 0.4/M", ""),
+        (
+            "line 1: models.m.spill.output_price is missing; it must be a price per million tokens such as 0.40/M, up to "
+            "1000000/M"
+        ),
+    ),
+    "a price per token without a unit": (
+        SPILL.format(more="address: https://a.example/v1").replace("0.4/M", "0.4"),
+        (
+            "line 1: models.m.spill.output_price is 0.4; it must be a price per million tokens such as 0.40/M, up to "
+            "1000000/M; it has no unit: write 0.4/M if you mean that"
+        ),
     ),
     "a key written twice": (
         "models:\n  m:\n    engine: vllm\n    weights: org/model\n    engine: sglang",

@@ -1,6 +1,6 @@
 """The file with the books: written once a minute, read with the time that has passed since."""
 
-from tidegate.core.events import FleetConfigured, ReplicaAdopted, SpendingRestored, Tick
+from tidegate.core.events import FleetConfigured, ReplicaAdopted, SpendingRestored, SpillsRestored, Tick
 from tidegate.core.fleet import FleetController
 from tidegate.core.settings import FleetLimits, FleetModel, Scaling
 from tidegate.core.types import Address, ModelId, ReplicaId
@@ -23,7 +23,7 @@ def spent(until_s):
 def test_what_is_read_is_as_old_as_the_calendar_says(tmp_path):
     now = {"s": 1_000_000.0}
     brain = spent(600)
-    SpendingFile(tmp_path / "state", lambda: now["s"]).write(brain.state(600.0))
+    SpendingFile(tmp_path / "state", lambda: now["s"]).write(brain.state(600.0), {})
 
     now["s"] += 3600
     restored = SpendingFile(tmp_path / "state", lambda: now["s"]).read()
@@ -41,7 +41,7 @@ def test_it_is_written_once_a_minute(tmp_path):
         return brain.state(60.0)
 
     for second in range(125):
-        file.keep(look, float(second))
+        file.keep(look, dict, float(second))
     assert len(looks) == 3
 
 
@@ -52,3 +52,19 @@ def test_no_file_and_a_broken_one_are_nothing_known(tmp_path, caplog):
     (tmp_path / "spending.json").write_bytes(b"{")
     assert file.read() is None
     assert "not known" in caplog.text
+
+
+def test_what_was_spilt_is_as_old_as_the_calendar_says(tmp_path):
+    now = {"s": 1_000_000.0}
+    SpendingFile(tmp_path, lambda: now["s"]).write(spent(60).state(60.0), {M: ((30.0, 0.5), (0.0, 0.25))})
+
+    now["s"] += 600
+    file = SpendingFile(tmp_path, lambda: now["s"])
+    assert file.read_spilt() == SpillsRestored({M: ((630.0, 0.5), (600.0, 0.25))})
+
+
+def test_a_file_from_before_there_was_spilling_is_read(tmp_path):
+    (tmp_path / "spending.json").write_bytes(b'{"at": 5.0, "minutes": [], "starts": []}')
+    file = SpendingFile(tmp_path, lambda: 10.0)
+    assert file.read() == SpendingRestored((), ())
+    assert file.read_spilt() is None

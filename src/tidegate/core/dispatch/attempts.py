@@ -38,7 +38,7 @@ class Attempts:
         line = floor.lines.get(entry.model)
         if entry.spilt is not None:
             if event.replica_id in (None, entry.replica_id):
-                spilling.began(line, entry, now_s)
+                spilling.began(floor.spills[entry.model], entry, now_s)
             return []
         winner = event.replica_id or entry.replica_id
         seat = None if winner is None else floor.seats.get(winner)
@@ -77,7 +77,7 @@ class Attempts:
         if entry.spilt is not None:
             if event.replica_id not in (None, entry.replica_id):
                 return []
-            spilling.answered(floor.lines.get(entry.model), entry, event, now_s)
+            spilling.answered(floor.spills[entry.model], entry, event, now_s)
             return [floor.close(entry, Outcome.COMPLETED, now_s, event.prompt_tokens, event.output_tokens)]
         winner = event.replica_id or entry.replica_id
         assert winner is not None
@@ -124,7 +124,7 @@ class Attempts:
         if entry.spilt is not None:  # 2
             if event.replica_id not in (None, entry.replica_id):
                 return []
-            outcome, because = spilling.failed(floor.lines.get(entry.model), entry, event, now_s)
+            outcome, because = spilling.failed(floor.spills[entry.model], entry, event, now_s)
             return floor.turn_away(entry, outcome, because, now_s, entry.spilt.retry_after_s)
         was_hedged = entry.hedge_id is not None
         entry.status = event.status

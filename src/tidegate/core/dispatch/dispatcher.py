@@ -26,7 +26,7 @@ from tidegate.core.dispatch.routing.cost import Terms
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift
-from tidegate.core.dispatch.spillbook import SpillStats
+from tidegate.core.dispatch.spillbook import SpillBook, SpillStats
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
     CacheTold,
@@ -113,12 +113,16 @@ class Dispatcher:
 
     def spill_stats(self, now_s: float) -> dict[ModelId, SpillStats]:
         """What has been spilt, by model; without those that have no upstream and never had."""
-        lines = self._floor.lines.items()
-        return {m: li.spills.stats(now_s) for m, li in lines if li.config.spill or li.spills.requests_total}
+        lines = self._floor.lines
+        return {
+            model: book.stats(now_s)
+            for model, book in self._floor.spills.items()
+            if book.requests_total or (model in lines and lines[model].config.spill is not None)
+        }
 
     def spilt_minutes(self, now_s: float) -> dict[ModelId, tuple[tuple[float, float], ...]]:
         """What each model has spilt in the last hour, as ``SpillsRestored`` takes it."""
-        found = {model: line.spills.minutes(now_s) for model, line in self._floor.lines.items()}
+        found = {model: book.minutes(now_s) for model, book in self._floor.spills.items()}
         return {model: minutes for model, minutes in found.items() if minutes}
 
     def foresees_refusal(self, arrived: RequestArrived, now_s: float) -> bool:
@@ -259,7 +263,9 @@ class Dispatcher:
             if model in floor.lines:
                 floor.lines[model].configure(config, now_s)
             else:
-                line = floor.lines[model] = Line(model, config, floor.waiting, floor.shared)
+                line = floor.lines[model] = Line(
+                    model, config, floor.waiting, floor.shared, floor.spills.setdefault(model, SpillBook())
+                )
                 line.seated([seat for seat in floor.seats.values() if seat.route.model == model], now_s)
         return effects
 
@@ -272,8 +278,7 @@ class Dispatcher:
 
     def _spills_restored(self, event: SpillsRestored, now_s: float) -> list[DispatchEffect]:
         for model, minutes in event.minutes.items():
-            if model in self._floor.lines:
-                self._floor.lines[model].spills.restore(minutes, now_s)
+            self._floor.spills.setdefault(model, SpillBook()).restore(minutes, now_s)
         return []
 
     def _cache_told(self, event: CacheTold, now_s: float) -> list[DispatchEffect]:

@@ -14,6 +14,7 @@ from tidegate.core.dispatch.queue import Held
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift, of_version
+from tidegate.core.dispatch.spillbook import SpillBook
 from tidegate.core.effects import (
     CancelUpstream,
     Hedge,
@@ -43,6 +44,8 @@ class Floor:
         """What the routers of all models share."""
         self.ledger = Ledger()
         self.lines: dict[ModelId, Line] = {}
+        self.spills: dict[ModelId, SpillBook] = {}
+        """Kept when a model goes: what was spent in the hour stays spent when it comes back."""
         self.seats: dict[ReplicaId, Seat] = {}
         self.queues: QueueLimits = ALL_QUEUES
         self.shifts: dict[ModelId, Shift] = {}
@@ -226,7 +229,7 @@ class Floor:
             line.queue.leave(entry)
         self.ledger.end(entry)
         if entry.spilt is not None:
-            spilling.settle(line, entry, now_s)
+            spilling.settle(self.spills[entry.model], entry, prompt_tokens, output_tokens, now_s)
         record = entry.close(outcome, now_s, prompt_tokens, output_tokens)
         if line is not None:
             answered = outcome is Outcome.COMPLETED

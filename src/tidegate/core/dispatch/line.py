@@ -36,8 +36,10 @@ class Line:
         config: DispatchConfig,
         total: Held | None = None,
         shared: Shared | None = None,
+        spills: SpillBook | None = None,
     ) -> None:
-        """``total`` counts what waits over all models; ``shared`` is what all models' routers share."""
+        """``total`` counts what waits over all models; ``shared`` is what all models' routers share; ``spills``
+        outlives the line."""
         self.model = model
         self.config = config
         self.queue = Queue(config.queue, total)
@@ -54,7 +56,7 @@ class Line:
         self.regime_s = 0.0
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.span = Span()
-        self.spills = SpillBook()
+        self.spills = SpillBook() if spills is None else spills
         self._shared = Shared() if shared is None else shared
         self._choose_router(config, 0.0)
         self._serves = False

@@ -115,10 +115,13 @@ class SpillBook:
         if self.breaker.half_open_s is not None:
             self._probe = request_id
 
-    def ended(self, request_id: RequestId, cost: float, now_s: float) -> None:
-        """It is back, for so much."""
+    def ended(self, request_id: RequestId, cost: float, tokens: tuple[int, int], now_s: float) -> None:
+        """It is back, for so much; ``tokens`` are those of its prompt and of its answer."""
         self._in_flight.pop(request_id, None)
         self.cost_total += cost
+        if cost > 0.0:
+            self.prompt_tokens_total += tokens[0]
+            self.output_tokens_total += tokens[1]
         minute_s = now_s - now_s % BUCKET_S
         if self._minutes and self._minutes[-1][0] >= minute_s:
             at_s, before = self._minutes.pop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.spans import REFUSED
-from tidegate.core.dispatch.spillbook import Spilt
+from tidegate.core.dispatch.spillbook import SpillBook, Spilt
 from tidegate.core.effects import Spill
 from tidegate.core.events import Failure, UpstreamEnded, UpstreamFailed
 from tidegate.core.outcomes import Outcome
@@ -45,9 +45,8 @@ def spill(
         line.queue.settle(entry, 0.0)  # No replica of ours will have worked for it.
     if line.queue.held.requests:
         line.queue.leave(entry)
-    line.promises.redeem(
-        entry, now_s, at_any_time=True
-    )  # It does not come back for the place it was told of.
+    # It does not come back for the place that it was told of.
+    line.promises.redeem(entry, now_s, at_any_time=True)
     line.spills.sent(entry.request_id, cost)
     line.span.spilt()
     entry.spilt = Spilt(cost, output, bounds, outcome, because, retry_after_s)
@@ -84,20 +83,19 @@ def foreseen(line: Line, entry: Entry, now_s: float) -> str | None:
     return f"the wait is expected to be {wait_s:.1f} s"
 
 
-def began(line: Line | None, entry: Entry, now_s: float) -> None:
+def began(book: SpillBook, entry: Entry, now_s: float) -> None:
     """The upstream's answer has begun."""
     entry.phase = Phase.STREAMING
     if entry.first_byte_s is None:
         entry.first_byte_s = now_s
-    if line is not None:
-        line.spills.breaker.answered()
+    book.breaker.answered()
 
 
-def answered(line: Line | None, entry: Entry, event: UpstreamEnded, now_s: float) -> None:
+def answered(book: SpillBook, entry: Entry, event: UpstreamEnded, now_s: float) -> None:
     """The upstream's answer is complete."""
     spilt = entry.spilt
     assert spilt is not None
-    began(line, entry, now_s)
+    began(book, entry, now_s)
     entry.status, entry.cached_tokens = event.status, event.cached_tokens
     if event.status >= 400:
         entry.spilt_cost = 0.0
@@ -108,14 +106,13 @@ def answered(line: Line | None, entry: Entry, event: UpstreamEnded, now_s: float
     entry.spilt_cost = spilt.used(entry.arrived.prompt_tokens if prompt is None else prompt, output)
 
 
-def failed(line: Line | None, entry: Entry, event: UpstreamFailed, now_s: float) -> tuple[Outcome, str]:
+def failed(book: SpillBook, entry: Entry, event: UpstreamFailed, now_s: float) -> tuple[Outcome, str]:
     """The upstream failed it. How it ends then, and why."""
     spilt = entry.spilt
     assert spilt is not None
     entry.status = event.status
     has_begun = entry.first_byte_s is not None
-    if line is not None:
-        line.spills.failed(event.failure, event.status, now_s, has_begun=has_begun)
+    book.failed(event.failure, event.status, now_s, has_begun=has_begun)
     what = event.failure.value
     if has_begun:
         return (
@@ -127,19 +124,19 @@ def failed(line: Line | None, entry: Entry, event: UpstreamFailed, now_s: float)
     return spilt.outcome, f"{spilt.because}; it was spilt, and the upstream failed: {what}"
 
 
-def settle(line: Line | None, entry: Entry, now_s: float) -> None:
+def settle(book: SpillBook, entry: Entry, prompt: int | None, output: int | None, now_s: float) -> None:
     """The entry is about to be closed, in whatever way: what it has cost is known now, as well as it ever will be.
 
-    Of an answer that was broken off the tokens passed on are known; one in a single piece may have been complete.
+    ``prompt`` and ``output`` are the upstream's own counts, None where it gave none. Of an answer that was broken off
+    the tokens passed on are known; one in a single piece may have been complete.
     """
     spilt, arrived = entry.spilt, entry.arrived
     assert spilt is not None
+    prompt = arrived.prompt_tokens if prompt is None else prompt
+    output = entry.answer_tokens if output is None else output
     if entry.spilt_cost is None:
-        entry.spilt_cost = (
-            spilt.used(arrived.prompt_tokens, entry.answer_tokens) if arrived.streams else spilt.cost
-        )
-    if line is not None:
-        line.spills.ended(entry.request_id, entry.spilt_cost, now_s)
+        entry.spilt_cost = spilt.used(prompt, output) if arrived.streams else spilt.cost
+    book.ended(entry.request_id, entry.spilt_cost, (prompt, output), now_s)
 
 
 def _is_eligible(entry: Entry, bounds: SpillBounds, outcome: Outcome, now_s: float) -> bool:

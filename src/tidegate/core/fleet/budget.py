@@ -49,6 +49,8 @@ class Spending:
         """Of each decision in force: since when, how many replicas, at what price."""
         self._money: dict[ModelId, float] = {}
         """Spent while it was in force."""
+        self._spilt: dict[tuple[str, ModelId], float] = {}
+        """What each gateway said last that it has spent in all at pay-per-token upstreams."""
         self.ledger: deque[Spent] = deque(maxlen=ENTRIES_KEPT)
 
     def __repr__(self) -> str:
@@ -80,6 +82,18 @@ class Spending:
         self._at_s = now_s
         self._rates = dict(rates)
         self._rate = sum(rates.values())
+
+    def hear_spilt(self, gateway: str, model: ModelId, total: float, now_s: float) -> None:
+        """A gateway has spent so much at a model's upstream since it began. One that began anew counts from nothing;
+        what it spent before we heard of it was booked by whoever was here then."""
+        if not 0.0 <= total < inf:
+            return
+        before = self._spilt.get((gateway, model), total)
+        self._spilt[gateway, model] = total
+        money = total - before if total >= before else total
+        if money > 0.0:
+            self._book(money, now_s)
+            self._money[model] = self._money.get(model, 0.0) + money
 
     def pass_to(self, now_s: float) -> None:
         """Everything has cost until now what it did, and goes on."""

@@ -171,6 +171,8 @@ class FleetController:
                 if self._routes.hear_version(event.report.route_version):
                     self._keeper.leaving.begin_drains_anew()
                 self._demand.hear(event.report, now_s)
+                for said in event.report.models:
+                    self._spending.hear_spilt(event.report.gateway, said.model, said.spilt_cost_total, now_s)
                 self._keeper.hear(event.report, now_s)
             case SpendingRestored():
                 self._spending.restore(event.minutes, now_s)
@@ -259,10 +261,22 @@ class FleetController:
     def _model_routes(self, now_s: float) -> tuple[ModelRoute, ...]:
         launching = self._launching(now_s)
         by_model = self._keeper.roster.replicas.by_model()
-        return tuple(
+        routes = tuple(
             model_route(plan, by_model.get(model, []), launching, self._keeper.roster.cold, now_s)
             for model, plan in self._plans.items()
         )
+        if self._may_spill(now_s):
+            return routes
+        return tuple(replace(route, may_spill=False) for route in routes)
+
+    def _may_spill(self, now_s: float) -> bool:
+        """The day's money bears an hour of all that runs and of all that may be spilt in it: so spilling takes nothing
+        of what the replicas need, however fast it goes."""
+        per_day = self._limits.max_cost_per_day
+        if per_day is None:
+            return True
+        spilt_per_h = sum(plan.spec.spill_cost_per_h for plan in self._plans.values())
+        return self._spending.allowed_per_h(per_day, now_s) >= self._spending.rate_per_h + spilt_per_h
 
     def _launching(self, now_s: float) -> Launching:
         return Launching(self._keeper.roster.replicas, self._budget, self._limits_now(now_s), now_s)

@@ -7,6 +7,7 @@ from tidegate.core.events import (
     ClientGone,
     Failure,
     FirstByte,
+    ModelsConfigured,
     SpillsRestored,
     StopBegun,
     Tick,
@@ -301,3 +302,15 @@ def test_a_change_of_prices_holds_for_who_is_sent_after_it():
     world.configure(DispatchConfig(spill=dearer, queue=QueueLimits(max_requests=1)), 2.0)
     record = record_of(world.on(UpstreamEnded("over", 200, 100, None, 10), 3.0))
     assert record.spilt_cost == pytest.approx(0.2)
+
+
+def test_a_model_that_goes_and_comes_back_has_not_got_its_money_back():
+    bounds = SpillBounds(prompt_price=0.001, output_price=0.01, max_cost_per_h=1.0)
+    world = full(spill=bounds)
+    world.ask("a", 0.0, output=50)
+    world.on(ModelsConfigured({}), 1.0)
+    world.on(UpstreamEnded("a", 200, 100, None, 50), 2.0)
+    world.configure(DispatchConfig(spill=bounds), 3.0)
+    world.table(3.5, can_serve=False)
+    assert spilt(world.ask("b", 4.0, output=40)) == []
+    assert stats(world, 4.0).cost_last_h == pytest.approx(0.6)

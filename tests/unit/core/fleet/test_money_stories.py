@@ -1,6 +1,7 @@
 """Money over time: a day's budget that runs short, what is told of it, and who is refused meanwhile."""
 
 import math
+from dataclasses import replace
 
 from tidegate.core.events import SpendingRestored
 from tidegate.core.types import ModelId
@@ -87,3 +88,51 @@ def test_a_restart_forgets_neither_money_nor_starts(world, settings):
     spending = world.brain.state(1.0).spending
     assert spending.last_day == 90.0
     assert len(spending.starts) == 3
+
+
+def test_what_gateways_spill_is_money_of_the_day_and_of_the_decision_in_force(world, settings):
+    world.configure(0, {M: settings(price=6.0, min_replicas=1, max_replicas=1)}, max_cost_per_day=50.0)
+    world.report(0, in_flight=4)
+    ready(world, 1, 1)
+    world.report(600, in_flight=4, spilt_cost_total=2.0)
+    world.report(1200, in_flight=4, spilt_cost_total=3.5)
+    day = world.brain.state(1200.0).spending
+    assert math.isclose(day.last_day, 2.0 + 3.5)
+    assert day.per_h == 6.0, "what runs costs what it did"
+    world.configure(1200, {M: settings(price=6.0, min_replicas=2, max_replicas=2)}, max_cost_per_day=50.0)
+    assert math.isclose(world.decisions[-1].spent, 5.5)
+
+
+def test_a_gateway_that_begins_anew_counts_from_nothing(world, settings):
+    world.configure(0, {M: settings(price=0.0)})
+    for at, total in ((0, 0.0), (60, 2.0), (120, 0.5), (180, math.nan), (240, 0.75)):
+        world.report(at, spilt_cost_total=total)
+    assert math.isclose(world.brain.state(240.0).spending.last_day, 2.75)
+
+
+def test_a_gateway_heard_first_by_a_new_controller_is_not_paid_for_twice(world, settings):
+    world.configure(0, {M: settings(price=0.0)})
+    world.on(SpendingRestored(((120.0, 7.0),), ()), 0)
+    world.report(1, spilt_cost_total=7.0)
+    world.report(2, spilt_cost_total=7.5)
+    assert math.isclose(world.brain.state(2.0).spending.last_day, 7.5)
+
+
+def test_nothing_is_spilt_of_the_money_that_running_replicas_need_for_the_next_hour(world, settings):
+    """One replica at 6 an hour, spilling at 2 an hour: of 20 a day spilling begins no more with less than 8 left."""
+    spec = replace(settings(price=6.0, min_replicas=1, max_replicas=1), spill_cost_per_h=2.0)
+    world.configure(0, {M: spec}, max_cost_per_day=20.0)
+    world.report(0, in_flight=4)
+    ready(world, 1, 1)
+    world.report(60, in_flight=4, spilt_cost_total=11.5)
+    assert world.model_route().may_spill
+    world.report(120, in_flight=4, spilt_cost_total=13.5)  # as much as an hour allows, within a minute
+    assert not world.model_route().may_spill
+    assert world.desired() == 1
+
+
+def test_without_a_cap_on_the_day_spilling_has_its_own_alone(world, settings):
+    world.configure(0, {M: replace(settings(price=6.0), spill_cost_per_h=2.0)}, max_cost_per_h=6.0)
+    world.report(0, in_flight=40, spilt_cost_total=0.0)
+    world.report(60, in_flight=40, spilt_cost_total=1_000.0)
+    assert world.model_route().may_spill
