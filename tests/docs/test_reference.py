@@ -15,6 +15,7 @@ from tidegate.cli.weights_meters import WeightsMeters
 from tidegate.core import lifecycle
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.dispatch.prefix import PrefixStats
+from tidegate.core.dispatch.spillbook import SpillStats
 from tidegate.core.effects import Record
 from tidegate.core.events import FleetConfigured
 from tidegate.core.fleet import FleetController
@@ -23,6 +24,7 @@ from tidegate.core.settings import FleetLimits, FleetModel, ScalingPolicy
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
 from tidegate.gateway.prefix_meters import PrefixMeters
+from tidegate.gateway.spill_meters import SpillMeters
 from tidegate.runtime.journal import FileJournal
 from tidegate.weights.settings import WeightsSettings
 
@@ -131,7 +133,10 @@ def exported(tmp_path):
     prefixes = PrefixMeters(lambda: {"m": PrefixStats()})
     provisions = Provisions(WeightsSettings(tmp_path), {}, print)
     weights = WeightsMeters(lambda: provisions)
-    for collector in (meters, prefixes, FleetMetrics(Control(), FileJournal(tmp_path, "run", 1)), weights):
+    spilt = SpillStats(1, 2, 3, 4, 5.0, 6.0, (("max_cost", 1),))
+    spills = SpillMeters(lambda: {"m": spilt})
+    fleet = FleetMetrics(Control(), FileJournal(tmp_path, "run", 1))
+    for collector in (meters, prefixes, spills, fleet, weights):
         for family in collector.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             labels = {label for sample in family.samples for label in sample.labels} - {"le"}

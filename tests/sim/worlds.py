@@ -57,12 +57,13 @@ def world(
     drain_deadline_s=120.0,
     slo=None,
     resume=False,
+    spill=None,
     **scaling,
 ):
     scaling.setdefault("max_replicas", 4)
     scaling["concurrency_target"] = float(scaling.get("concurrency_target", 8))
     setup = ModelSetup(
-        dispatch=DispatchConfig(queue=queue or QueueLimits(), resume=resume),
+        dispatch=DispatchConfig(queue=queue or QueueLimits(), resume=resume, spill=spill),
         fleet=FleetModel(
             "emulated",
             slots=slots,
