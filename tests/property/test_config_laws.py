@@ -92,7 +92,24 @@ def models(draw):
                 memory=sizes(2**20, 2**40),
             )
         )
+    if units.parse_money(model.get("price", "0/h")) > 0:
+        model |= draw(
+            some(variants=st.dictionaries(st.sampled_from(["small", "b"]), variants(model["engine"])))
+        )
     return model
+
+
+def variants(engine):
+    return st.fixed_dictionaries(
+        {"price": st.integers(1, 10**6).map(lambda cents: units.format_money(cents / 1000))},
+        optional={
+            "slots": st.integers(1, 512),
+            "max_replicas": st.integers(1, 99),
+            "expected_start": st.just("1s"),
+            "profile": st.just("llama-3.1-8b-l40sx1"),
+        }
+        | ({} if engine == "openai" else {"args": st.lists(st.just("x")), "env": st.just({"A": "1"})}),
+    )
 
 
 devices = st.dictionaries(st.integers(0, 15), st.none() | sizes(2**20, 2**40)).map(

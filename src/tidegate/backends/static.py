@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
@@ -39,6 +39,8 @@ class StaticModel:
     start_deadline_s: float = 60.0
     silent_after_s: float = 10.0
     """One that has given no answer for so long is reported as unresponsive."""
+    variants: Mapping[str, StaticModel] = field(default_factory=dict)
+    """Engines of the same model that run in other ways."""
 
 
 class StaticFleet:
@@ -78,7 +80,7 @@ class StaticFleet:
         if order.replica_id in self._tasks:
             return
         self._stops[order.replica_id] = asyncio.Event()
-        work = self._live(client, order.replica_id, order.model)
+        work = self._live(client, order)
         self._tasks[order.replica_id] = asyncio.create_task(work, name=f"replica {order.replica_id}")
 
     def sleep(self, order: Sleep) -> None:
@@ -133,9 +135,10 @@ class StaticFleet:
             raise RuntimeError(message)
         return self._client
 
-    async def _live(self, client: EngineClient, replica_id: ReplicaId, model_id: ModelId) -> None:
+    async def _live(self, client: EngineClient, order: Launch) -> None:
+        replica_id = order.replica_id
         try:
-            detail = await self._serve(client, replica_id, model_id)
+            detail = await self._serve(client, order)
         except Exception as error:
             log.exception("replica %s: the backend failed", replica_id)
             detail = f"the backend failed ({type(error).__name__})"
@@ -148,16 +151,20 @@ class StaticFleet:
         log.info("replica %s has ended: %s", replica_id, detail)
         self._say(ReplicaSeen(replica_id, Seen.EXITED, detail=detail))
 
-    async def _serve(self, client: EngineClient, replica_id: ReplicaId, model_id: ModelId) -> str:
+    async def _serve(self, client: EngineClient, order: Launch) -> str:
         """Hold an address from the order until a stop. Returns why that is over."""
-        model = self._models.get(model_id)
+        replica_id, which = order.replica_id, order.model
+        model = self._models.get(order.model)
+        if order.variant:
+            which = ModelId(f"{order.model}, variant {order.variant}")
+            model = None if model is None else model.variants.get(order.variant)
         if model is None:
-            return f"it cannot be started: model {model_id} is not configured here"
+            return f"it cannot be started: model {which} is not configured here"
         # Whoever replaces one is launched in the moment in which that one is stopped.
         while (address := self._next_address(model)) is None and self._is_any_leaving(model):
             await self._released.wait()
         if address is None:
-            return f"it cannot be started: all {len(model.addresses)} addresses of {model_id} are in use"
+            return f"it cannot be started: all {len(model.addresses)} addresses of {which} are in use"
         self._held[replica_id] = address
         self._specs[replica_id] = model.spec
         self._given[address] = max(self._given.values(), default=0) + 1

@@ -90,19 +90,21 @@ def _local(model: ModelSettings) -> LocalModel:
         start_deadline_s=model.fleet.start_deadline_s,
         stop_grace_s=model.stop_grace_s,
         silent_after_s=model.silent_after_s,
+        variants={name: _local(variant) for name, variant in model.variants.items()},
     )
 
 
 def _static_models(settings: Settings) -> list[StaticModel]:
-    return [
-        StaticModel(
-            model=model.model,
-            adapter=ADAPTERS[model.fleet.engine],
-            addresses=model.static,
-            spec=model.spec or EngineSpec(model.model, weights="", slots=model.fleet.slots),
-            start_deadline_s=model.fleet.start_deadline_s,
-            silent_after_s=model.silent_after_s,
-        )
-        for model in settings.models.values()
-        if model.static
-    ]
+    return [_static(model) for model in settings.models.values() if model.static]
+
+
+def _static(model: ModelSettings) -> StaticModel:
+    return StaticModel(
+        model=model.model,
+        adapter=ADAPTERS[model.fleet.engine],
+        addresses=model.static,
+        spec=model.spec or EngineSpec(model.model, weights="", slots=model.fleet.slots),
+        start_deadline_s=model.fleet.start_deadline_s,
+        silent_after_s=model.silent_after_s,
+        variants={name: _static(variant) for name, variant in model.variants.items()},
+    )

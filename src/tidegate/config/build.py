@@ -21,6 +21,8 @@ from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings, SpillUpstream
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
+from tidegate.config.variant_keys import VariantKeys
+from tidegate.config.variant_rules import addresses_of, as_variant
 from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import (
     ALL_QUEUES,
@@ -38,6 +40,7 @@ from tidegate.core.settings import (
     SpillBounds,
     Thresholds,
     TrafficShift,
+    Variant,
 )
 from tidegate.core.types import FlowId, ModelId
 from tidegate.weights.settings import WeightsSettings
@@ -58,7 +61,8 @@ def built(policy: Policy, base: Path) -> Settings:
         ModelId(name): _model(name, model, base, fleet.timezone) for name, model in policy.models.items()
     }
     limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone"))
-    if fleet.gpus and limits.max_gpus is None and all(m.memory_bytes is None for m in models.values()):
+    ways = [way for model in models.values() for way in (model, *model.variants.values())]
+    if fleet.gpus and limits.max_gpus is None and all(way.memory_bytes is None for way in ways):
         # Each replica has its GPUs to itself, so one more than there are would be started in vain.
         limits = replace(limits, max_gpus=len(fleet.gpus))
     return Settings(
@@ -107,6 +111,10 @@ def _gateway(section: Gateway) -> GatewaySettings:
 def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSettings:
     queue = QueueLimits(**_values(model.queue))
     spec = _spec(name, model, base) if model.static is None else None
+    variants = {
+        key: _model(name, as_variant(model, each), base, timezone) for key, each in model.variants.items()
+    }
+    parsed = tuple(where for where in map(address, model.static or ()) if where is not None)
     fleet = FleetModel(
         engine=model.engine,
         slots=model.slots,
@@ -127,8 +135,10 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         command_hash=""
         if spec is None
         else command_hash(spec, model.engine, model.gpus, model.memory_bytes, model.kind or ""),
+        variants=tuple(_variant(key, each, model.variants[key]) for key, each in variants.items()),
+        own_max_replicas=len(parsed) if variants and parsed else None,
+        max_wait_s=queue.max_wait_starting_s,
     )
-    parsed = (address(written) for written in model.static or ())
     return ModelSettings(
         model=ModelId(name),
         dispatch=DispatchConfig(
@@ -147,13 +157,30 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         ),
         fleet=fleet,
         spec=spec,
-        static=tuple(where for where in parsed if where is not None),
+        static=parsed,
         gpus_per_replica=model.gpus,
         memory_bytes=model.memory_bytes,
         stop_grace_s=model.stop_grace_s,
         silent_after_s=model.silent_after_s,
         kv_events_port=model.kv_events_port,
         spill=_spill_upstream(model),
+        variants=MappingProxyType(variants),
+        profile=model.profile,
+    )
+
+
+def _variant(name: str, model: ModelSettings, keys: VariantKeys) -> Variant:
+    fleet = model.fleet
+    return Variant(
+        name=name,
+        slots=fleet.slots,
+        gpus=fleet.gpus,
+        kind=fleet.kind,
+        memory_bytes=fleet.memory_bytes,
+        price_per_h=fleet.price_per_h,
+        expected_start_s=fleet.expected_start_s,
+        command_hash=fleet.command_hash,
+        max_replicas=len(model.static) or keys.max_replicas,
     )
 
 
@@ -179,7 +206,7 @@ def _scaling(section: ScalingKeys, model: ModelKeys, timezone: str) -> Scaling:
     target, least, most = section.concurrency_target, section.min_replicas, section.max_replicas
     if model.static is not None:
         if "max_replicas" not in section.model_fields_set:
-            most = len(model.static)
+            most = addresses_of(model)
         if "min_replicas" not in section.model_fields_set:
             least = most
     policy = ScalingPolicy(section.policy)

@@ -73,7 +73,7 @@ def _type_and_span(field: FieldInfo) -> tuple[str, str]:
         return kind.name, kind.span
     inner = [part for part in parts_of(field.annotation) if isinstance(part, Kind)]
     if any(get_origin(part) is dict for part in parts_of(field.annotation)):
-        return f"mapping, {inner[0].name}: {inner[1].name}", ""
+        return f"mapping, {inner[0].name}: {inner[1].name if len(inner) > 1 else 'mapping'}", ""
     return (f"list, each: {inner[0].name}", inner[0].span) if inner else ("list of mappings", "")
 
 

@@ -15,6 +15,7 @@ from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
 from tidegate.config.spill_keys import SpillKeys
+from tidegate.config.variant_keys import VariantKeys
 from tidegate.config.weights_keys import Weights
 from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
 from tidegate.core.types import Address
@@ -77,6 +78,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         "stop_grace_s": model.stop_grace_s,
         "silent_after_s": model.silent_after_s,
         "kv_events_port": model.kv_events_port,
+        "profile": model.profile,
     }
     many: dict[str, Any] = {"static": [_url(address) for address in model.static]}
     if spec is not None:
@@ -98,7 +100,23 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     }
     if model.spill is not None:
         sections["spill"] = _written(SpillKeys, asdict(model.spill) | dispatch["spill"])
+    if model.variants:
+        most = {variant.name: variant.max_replicas for variant in fleet.variants}
+        sections["variants"] = {name: _variant(each, most[name]) for name, each in model.variants.items()}
     return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections
+
+
+def _variant(variant: ModelSettings, most: int | None) -> dict[str, Any]:
+    fleet, spec = variant.fleet, variant.spec
+    values: dict[str, Any] = {name: getattr(fleet, name, None) for name in VariantKeys.model_fields}
+    values |= {"kind": fleet.kind or None, "profile": variant.profile}
+    if spec is None:
+        return _written(VariantKeys, values) | {"static": [_url(address) for address in variant.static]}
+    values |= {"context_tokens": spec.context_tokens, "threads": spec.threads, "max_replicas": most}
+    many = {"args": list(spec.extra_args), "env": dict(spec.env or {})}
+    if spec.command is not None:
+        many["command"] = list(spec.command)
+    return _written(VariantKeys, values) | many
 
 
 def _shift(shift: TrafficShift) -> dict[str, Any]:

@@ -6,7 +6,6 @@ file, where units stand in the value and not in the key.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
@@ -16,8 +15,20 @@ from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
 from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
-from tidegate.config.section import KIND, MAX_REPLICAS, MODEL_NAME, PATH, Section, Strict
+from tidegate.config.section import (
+    ENV_NAME,
+    KIND,
+    MAX_REPLICAS,
+    MODEL_NAME,
+    PATH,
+    PROFILE,
+    URL,
+    WORD,
+    Section,
+    Strict,
+)
 from tidegate.config.spill_keys import SpillKeys
+from tidegate.config.variant_keys import VariantKeys
 from tidegate.core.settings import (
     HANDOVER_S,
     OWN_ROUTINGS,
@@ -36,24 +47,11 @@ THREADS = 1
 
 _MODEL, _DISPATCH, _SCALING = FleetModel(engine=""), DispatchConfig(), Scaling()
 _RESTARTS, _THRESHOLDS = Restarts(), Thresholds()
-_WORD = replace(
-    kinds.text("text", r"[^\x00]{0,100000}", "text"),
-    # Numbers and the like are taken as they are written.
-    schema={"type": ["string", "number", "boolean", "null"]},
-)
-_ENV_NAME = kinds.text(
-    "name", r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable: letters, digits and _"
-)
 _SHA256 = kinds.text("SHA-256", r"[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case")
 _ENGINE = kinds.choice("engine", *ENGINES)
 _ROUTING = kinds.choice("name", *(routing.value for routing in OWN_ROUTINGS))
 _POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))
 _PREFETCH = kinds.choice("name", *(wanted.value for wanted in Prefetching))
-_URL = kinds.text(
-    "address",
-    r"http://(?:[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}/?",
-    "http://HOST:PORT and nothing more",
-)
 
 
 class ThresholdLaw(Section):
@@ -194,7 +192,7 @@ class ModelKeys(Strict):
         description="When weights from a source are fetched though no replica waits for them: `ahead` of the time at "
         "which the model was asked for a day or a week ago, `always`, `off`",
     )
-    static: list[Annotated[str, _URL]] | None = Field(
+    static: list[Annotated[str, URL]] | None = Field(
         default=None,
         description="Instead of `weights`: addresses of engines that someone else runs",
     )
@@ -209,13 +207,13 @@ class ModelKeys(Strict):
     threads: Annotated[int, kinds.whole(1, 4_096)] = Field(
         default=THREADS, description="CPU threads of one replica, for engines that compute on the CPU"
     )
-    extra_args: list[Annotated[str, _WORD]] = Field(
+    extra_args: list[Annotated[str, WORD]] = Field(
         default=[], alias="args", description="Further arguments for the engine"
     )
-    env: dict[Annotated[str, _ENV_NAME], Annotated[str, _WORD]] = Field(
+    env: dict[Annotated[str, ENV_NAME], Annotated[str, WORD]] = Field(
         default={}, description="Environment variables for the engine"
     )
-    command: list[Annotated[str, _WORD]] | None = Field(
+    command: list[Annotated[str, WORD]] | None = Field(
         default=None,
         description="A command that replaces the adapter's own; `{host}`, `{port}`, `{model}`, `{weights}`, "
         "`{slots}` and `{gpus}` are filled in",
@@ -239,6 +237,14 @@ class ModelKeys(Strict):
     )
     price_per_h: Annotated[float, kinds.money()] = Field(
         default=_MODEL.price_per_h, alias="price", description="What one replica costs"
+    )
+    variants: dict[Annotated[str, KIND], VariantKeys] = Field(
+        default={},
+        description="Further ways to run the model, by name; [what they mean](#variants-of-a-model)",
+    )
+    profile: Annotated[str, PROFILE] | None = Field(
+        default=None,
+        description="For `tidegate simulate`: whose speed a replica has; left out, the catalogue's first for this model",
     )
     routing: Annotated[str, _ROUTING] = Field(
         default=_DISPATCH.routing.value, description="How a replica is chosen among those with a free slot"

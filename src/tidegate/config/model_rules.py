@@ -18,6 +18,7 @@ from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
 from tidegate.config.spill_rules import spill_findings
+from tidegate.config.variant_rules import addresses_of, variant_findings
 from tidegate.config.weights_keys import Weights
 from tidegate.config.weights_rules import weights_findings
 from tidegate.core.settings import ScalingPolicy
@@ -52,6 +53,7 @@ def model_findings(
     yield from weights_findings(path, model, keeping, base)
     yield from _command(path, model)
     yield from _static(path, model)
+    yield from variant_findings(path, model, lambda where, one: _of_each_variant(where, one, fleet))
     yield from _kv_events(path, model)
     yield from _scaling(path, model)
     yield from _thresholds(path, model)
@@ -59,6 +61,14 @@ def model_findings(
     yield from _times(path, model)
     yield from spill_findings(path, model)
     yield from _pool(path, model)
+    yield from _caps(path, model, fleet)
+
+
+def _of_each_variant(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
+    yield from _command(path, model)
+    yield from _addresses(path, model)
+    yield from _only_when_started(path, model)
+    yield from _times(path, model)
     yield from _caps(path, model, fleet)
 
 
@@ -91,11 +101,7 @@ def one_spelling(where: Address) -> Address:
 
 def _source(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     if model.static is not None:
-        for attribute in _ONLY_WHEN_STARTED:
-            if attribute in model.model_fields_set and getattr(model, attribute):
-                key = (*path, ModelKeys.model_fields[attribute].alias or attribute)
-                message = "cannot stand together with static, an engine that someone else runs; leave one out"
-                yield Finding(key, None, message, (key, (*path, "static")))
+        yield from _only_when_started(path, model)
         return
     rests_on = tuple((*path, key) for key in ("engine", "weights", "command", "static"))
     if model.engine == OPENAI and model.command is None:
@@ -106,6 +112,14 @@ def _source(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     elif model.engine != EMULATED and model.weights is None and model.command is None:
         message = f"needs weights, or static (addresses of running engines), for engine {model.engine}"
         yield Finding(path, None, message, rests_on)
+
+
+def _only_when_started(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    for attribute in _ONLY_WHEN_STARTED if model.static is not None else ():
+        if attribute in model.model_fields_set and getattr(model, attribute):
+            key = (*path, ModelKeys.model_fields[attribute].alias or attribute)
+            message = "cannot stand together with static, an engine that someone else runs; leave one out"
+            yield Finding(key, None, message, (key, (*path, "static")))
 
 
 def _command(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
@@ -145,19 +159,23 @@ def _is_program(written: str, env: Mapping[str, str]) -> bool:
 def _static(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     if model.static is None:
         return
+    yield from _addresses(path, model)
+    where, most = (*path, "static"), addresses_of(model)
+    for bound in ("min_replicas", "max_replicas") if model.static else ():
+        key, count = (*path, "scaling", bound), getattr(model.scaling, bound)
+        if bound in model.scaling.model_fields_set and count > most:
+            message = f"it must be at most {most}, the number of addresses in static"
+            yield Finding(key, str(count), message, (key, where))
+
+
+def _addresses(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     where = (*path, "static")
-    if not model.static:
+    if model.static is not None and not model.static:
         yield Finding(where, None, "is an empty list; it must hold at least one address")
-        return
-    for place, written in enumerate(model.static):
+    for place, written in enumerate(model.static or ()):
         if address(written) is None:
             message = "it must be http://HOST:PORT with a port from 1 to 65535"
             yield Finding((*where, place), written, message)
-    for bound in ("min_replicas", "max_replicas"):
-        key, count = (*path, "scaling", bound), getattr(model.scaling, bound)
-        if bound in model.scaling.model_fields_set and count > len(model.static):
-            message = f"it must be at most {len(model.static)}, the number of addresses in static"
-            yield Finding(key, str(count), message, (key, where))
 
 
 def _kv_events(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:

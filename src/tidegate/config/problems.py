@@ -17,7 +17,7 @@ KeyPath = tuple[str | int, ...]
 HIDDEN = "(hidden)"
 _MAX_SHOWN = 60
 _SECRET_KEYS = frozenset({"env", "args", "command"})
-"""Under a model: engines are given tokens and keys by each of these."""
+"""Under a model or a variant: engines are given tokens and keys by each of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def _printable(text: str) -> str:
 def _is_secret(path: KeyPath) -> bool:
     if path[:2] == ("gateway", "keys") or path[-1:] == ("key_env",):
         return True  # Whoever writes something else than a name there has probably written the key.
-    return len(path) > 2 and path[0] == "models" and path[2] in _SECRET_KEYS
+    key = path[4:5] if path[2:3] == ("variants",) else path[2:3]
+    return path[:1] == ("models",) and bool(key) and key[0] in _SECRET_KEYS
 
 
 def _is_stray_key_material(path: KeyPath, depth: int) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tidegate.config.settings import Settings
+from tidegate.config.settings import ModelSettings, Settings
+from tidegate.core.types import Address
 
 _GATEWAY = ("host", "port", "admin_host", "admin_port")
 
@@ -26,9 +27,15 @@ def differences(old: Settings, new: Settings) -> list[str]:
         fixed.append("journal.dir")
     if old.journal_max_bytes != new.journal_max_bytes:
         fixed.append("journal.max_size")
-    stay = old.models.keys() & new.models.keys()
-    fixed += [f"models.{name}.static" for name in stay if old.models[name].static != new.models[name].static]
+    for name in old.models.keys() & new.models.keys():
+        before, after = _static(old.models[name]), _static(new.models[name])
+        fixed += [f"models.{name}.{key}static" for key in before if before[key] != after.get(key)]
     return sorted(fixed)
+
+
+def _static(model: ModelSettings) -> dict[str, tuple[Address, ...]]:
+    """Addresses by the place where they stand. A variant that comes or goes changes nothing for the others."""
+    return {"": model.static} | {f"variants.{name}.": each.static for name, each in model.variants.items()}
 
 
 def _differs(old: object, new: object, attribute: str) -> bool:

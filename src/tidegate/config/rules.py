@@ -16,6 +16,7 @@ from tidegate.config import units
 from tidegate.config.document import Document
 from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
+from tidegate.config.model_keys import ModelKeys
 from tidegate.config.model_rules import address, group_findings, model_findings, one_spelling
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
@@ -151,8 +152,7 @@ def _timezone(policy: Policy) -> Iterator[Finding]:
 def _shared_addresses(policy: Policy) -> Iterator[Finding]:
     owners: dict[Address, KeyPath] = {}
     for name, model in policy.models.items():
-        for place, written in enumerate(model.static or ()):
-            path: KeyPath = ("models", name, "static", place)
+        for path, written in _addresses(("models", name), model):
             where = address(written)
             if where is None:
                 continue
@@ -163,6 +163,15 @@ def _shared_addresses(policy: Policy) -> Iterator[Finding]:
                 if own.port == where.port != 0 and _overlap(own.host, where.host):
                     message = f"Tidegate itself listens there ({dotted(own.path)})"
                     yield Finding(path, written, message, (path, own.path))
+
+
+def _addresses(path: KeyPath, model: ModelKeys) -> Iterator[tuple[KeyPath, str]]:
+    """Every address of a model, with its place in the file."""
+    for place, written in enumerate(model.static or ()):
+        yield (*path, "static", place), written
+    for name, variant in model.variants.items():
+        for place, written in enumerate(variant.static or ()):
+            yield (*path, "variants", name, "static", place), written
 
 
 def _shared_names(policy: Policy) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_keys import constants_of, mistakes_in
+from tidegate.config.variant_rules import addresses_of
 from tidegate.core.settings import ScalingPolicy
 
 
@@ -47,7 +48,7 @@ def _schedule(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     if scaling.policy == ScalingPolicy.CRON.value and not scaling.schedule and not scaling.also:
         message = "is missing; with policy cron nothing else asks for replicas"
         yield Finding(where, None, message, ((*path, "policy"), where))
-    most = len(model.static) if model.static and "max_replicas" not in scaling.model_fields_set else None
+    most = addresses_of(model) if model.static and "max_replicas" not in scaling.model_fields_set else None
     most = scaling.max_replicas if most is None else most
     for place, floor in enumerate(scaling.schedule):
         if floor.replicas > most:

@@ -98,6 +98,10 @@ class ModelSettings:
     """None: requests stay in the house. When they go is in ``dispatch``."""
     kv_events_port: int | None = None
     """Where each replica's engine publishes its KV events; None: nowhere."""
+    variants: Mapping[str, ModelSettings] = field(default_factory=dict)
+    """The same for each further way to run it. Of these only what runs the engine has a meaning."""
+    profile: str | None = None
+    """Whose speed a simulated replica has; None: it is guessed."""
 
 
 @dataclass(frozen=True, slots=True)

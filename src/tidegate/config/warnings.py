@@ -15,23 +15,36 @@ _AIMS = (ScalingPolicy.CONCURRENCY, ScalingPolicy.TIDAL)
 
 def warnings_of(settings: Settings) -> tuple[str, ...]:
     """Each in one sentence that names the keys and both numbers."""
-    found = [warning for model in settings.models.values() for warning in _batch(model)]
-    found += [warning for model in settings.models.values() for warning in _memory(model, settings)]
+    found = [warning for model in settings.models.values() for warning in _target(model)]
+    for model in settings.models.values():
+        for where, way in _ways(model):
+            found += [*_batch(where, way), *_memory(where, way, settings)]
     found += [warning for model in settings.models.values() for warning in _unchecked(model)]
     return (*found, *_room_for_the_least(settings))
 
 
-def _batch(model: ModelSettings) -> Iterator[str]:
-    """A target and a batch size that differ cost money or latency, and look like neither."""
-    slots, scaling = model.fleet.slots, model.fleet.scaling
-    batch = None
+def _ways(model: ModelSettings) -> Iterator[tuple[str, ModelSettings]]:
+    """The model and its variants, each with its place in the file."""
+    yield f"models.{model.model}", model
+    for name, variant in model.variants.items():
+        yield f"models.{model.model}.variants.{name}", variant
+
+
+def _batch(where: str, model: ModelSettings) -> Iterator[str]:
+    """What the engine is started with is not what is counted on."""
+    slots, batch = model.fleet.slots, None
     if model.spec is not None:
         batch = batch_size(model.spec, model.fleet.engine, model.gpus_per_replica)
     if batch is not None and batch != slots:
         yield (
-            f"models.{model.model}.slots is {slots} but the command line gives the {model.fleet.engine} engine "
+            f"{where}.slots is {slots} but the command line gives the {model.fleet.engine} engine "
             f"a batch size of {batch}; make them equal"
         )
+
+
+def _target(model: ModelSettings) -> Iterator[str]:
+    """A target and a batch size that differ cost money or latency, and look like neither."""
+    slots, scaling = model.fleet.slots, model.fleet.scaling
     target = scaling.concurrency_target
     if scaling.policy in _AIMS and target is not None and target != slots:
         if target > slots and scaling.policy is ScalingPolicy.TIDAL:
@@ -46,14 +59,14 @@ def _batch(model: ModelSettings) -> Iterator[str]:
         )
 
 
-def _memory(model: ModelSettings, settings: Settings) -> Iterator[str]:
+def _memory(where: str, model: ModelSettings, settings: Settings) -> Iterator[str]:
     """A replica's memory counts only on a GPU whose own is known."""
     if model.memory_bytes is None:
         return
-    said = f"models.{model.model}.memory is {units.format_size(model.memory_bytes)} but"
+    said = f"{where}.memory is {units.format_size(model.memory_bytes)} but"
     unknown = [str(device.index) for device in settings.gpus if device.memory_bytes is None]
     if model.gpus_per_replica == 0:
-        yield f"{said} models.{model.model}.gpus is 0: only memory of GPUs is counted"
+        yield f"{said} {where}.gpus is 0: only memory of GPUs is counted"
     elif unknown:
         yield (
             f"{said} fleet.gpus does not say the memory of device {', '.join(unknown)}, which will carry one "

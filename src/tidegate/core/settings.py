@@ -361,6 +361,8 @@ class Variant:
     price_per_h: float = 0.0
     expected_start_s: float | None = None
     command_hash: str = ""
+    max_replicas: int | None = None
+    """Of this variant; None: as many as the model may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,6 +403,8 @@ class FleetModel:
     """A second policy, scored on the live traffic without acting."""
     variants: tuple[Variant, ...] = ()
     """Further ways to run it. The settings above are the first one, and the one that numbers of replicas refer to."""
+    own_max_replicas: int | None = None
+    """Of the first variant; None: as many as the model may have."""
     max_wait_s: float = 600.0
     """The longest that a request waits for a first replica: which variant comes up first depends on it."""
 
@@ -415,6 +419,7 @@ class FleetModel:
             price_per_h=variant.price_per_h,
             expected_start_s=variant.expected_start_s,
             command_hash=variant.command_hash,
+            own_max_replicas=variant.max_replicas,
             variants=(),
         )
 

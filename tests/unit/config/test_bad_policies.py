@@ -177,6 +177,49 @@ KINDS = {
             "publish at this port"
         ),
     ),
+    "a variant with the name of the model's own settings": (
+        "models: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {default: {slots: 4}}}}",
+        "line 1: models.m.variants.default is what the model's own settings are called; it needs another name",
+    ),
+    "variants of a model without a price": (
+        "models: {m: {engine: vllm, weights: a/b, variants: {small: {price: 1/h}}}}",
+        "line 1: models.m.price must be above 0/h with variants; of a model's variants the cheapest is chosen",
+    ),
+    "a variant for nothing": (
+        "models: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {small: {price: 0/h}}}}",
+        "line 1: models.m.variants.small.price must be above 0/h; of a model's variants the cheapest is chosen",
+    ),
+    "a variant on a kind of GPU that is not there": (
+        (
+            "fleet: {gpus: [{index: 0, kind: h100}]}\n"
+            "models: {m: {engine: vllm, weights: a/b, gpus: 1, price: 1/h, variants: {small: {kind: l40s}}}}"
+        ),
+        "line 2: models.m.variants.small.kind is l40s; 0 devices in fleet.gpus are of that kind, and a replica needs 1",
+    ),
+    "a variant that could never be paid": (
+        "fleet: {max_cost: 2.00/h}\nmodels: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {big: {price: 3/h}}}}",
+        "line 2: models.m.variants.big.price is 3.00/h; it must be at most fleet.max_cost, which is 2.00/h",
+    ),
+    "variants beside a pool": (
+        "models: {m: {engine: vllm, weights: a/b, price: 1/h, pool: {max_warm: 1}, variants: {small: {slots: 4}}}}",
+        "line 1: models.m.pool cannot stand together with variants; leave one out",
+    ),
+    "a variant without addresses where the model has some": (
+        "models: {m: {engine: vllm, static: ['http://h:1'], price: 1/h, variants: {small: {slots: 4}}}}",
+        "line 1: models.m.variants.small needs static, as the model has it: which of the engines run in this way",
+    ),
+    "a variant with addresses where the model has none": (
+        "models: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {small: {static: ['http://h:1']}}}}",
+        "line 1: models.m.variants.small.static has no meaning where the model has no static; leave it out",
+    ),
+    "an address of two variants": (
+        "models: {m: {engine: vllm, static: ['http://h:1'], price: 1/h, variants: {small: {static: ['http://h:1']}}}}",
+        "line 1: models.m.variants.small.static[0] is http://h:1; models.m.static[0] has this address already",
+    ),
+    "a secret in a variant's arguments": (
+        "models: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {small: {args: sk-live-1234}}}}",
+        "line 1: models.m.variants.small.args is (hidden); it must be a list, such as [a, b]",
+    ),
     "a pool of engines that someone else runs": (
         "models: {m: {engine: vllm, static: ['http://h:1'], pool: {max_warm: 1}}}",
         "line 1: models.m.pool cannot stand together with static, an engine that someone else runs; leave one out",

@@ -9,6 +9,7 @@ import pytest
 from tidegate.adapters.base import EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.model import LocalModel
+from tidegate.cli.fleets import Fleets
 from tidegate.config import PolicyError, differences, load, parse, render
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
@@ -173,6 +174,60 @@ def test_the_hash_changes_with_what_an_engine_is_started_with(changed, is_starte
 
     assert old.command_hash
     assert (new.command_hash != old.command_hash) is is_started_otherwise
+
+
+VARIANTS = """
+fleet: {gpus: [{index: 0, kind: h100}, {index: 1, kind: l40s}]}
+models:
+  m:
+    engine: vllm
+    weights: a/b
+    gpus: 1
+    kind: h100
+    price: 4.00/h
+    slots: 64
+    args: [--x]
+    queue: {max_wait_starting: 2m}
+    variants:
+      small: {kind: l40s, price: 1.20/h, slots: 16, args: [], memory: 40GiB, expected_start: 60s, max_replicas: 3}
+      fast: {args: [--y]}
+"""
+
+
+def test_a_variant_has_what_it_says_and_else_what_the_model_says():
+    found = parse(VARIANTS).models["m"]
+    small, fast = found.fleet.variants
+
+    assert (small.name, small.kind, small.gpus, small.slots) == ("small", "l40s", 1, 16)
+    assert (small.price_per_h, small.memory_bytes, small.expected_start_s) == (1.2, 40 * 2**30, 60.0)
+    assert (small.max_replicas, fast.max_replicas) == (3, None)
+    assert (fast.kind, fast.slots, fast.price_per_h) == ("h100", 64, 4.0)
+    assert found.variants["small"].spec.extra_args == ()
+    assert found.variants["fast"].spec.extra_args == ("--y",)
+    assert found.variants["small"].spec.weights == found.spec.weights
+    assert len({found.fleet.command_hash, small.command_hash, fast.command_hash}) == 3
+    assert found.fleet.max_wait_s == 120.0
+    assert parse(render(parse(VARIANTS))) == parse(VARIANTS)
+
+
+def test_each_variant_has_the_hash_of_the_backend():
+    settings = parse(VARIANTS)
+    local = Fleets(settings)._local._models["m"]  # what it would start
+
+    for variant in settings.models["m"].fleet.variants:
+        assert local.as_variant(variant.name).command_hash() == variant.command_hash
+    assert local.as_variant("").command_hash() == settings.models["m"].fleet.command_hash
+    assert local.as_variant("unheard of") is None
+
+
+def test_all_engines_of_all_variants_that_run_anyway_are_used():
+    found = parse(
+        "models: {m: {engine: vllm, static: ['http://h:1', 'http://h:2'], price: 4/h, "
+        "variants: {small: {static: ['http://g:1'], price: 1/h}}}}"
+    ).models["m"]
+
+    assert (found.fleet.scaling.min_replicas, found.fleet.scaling.max_replicas) == (3, 3)
+    assert (found.fleet.own_max_replicas, found.fleet.variants[0].max_replicas) == (2, 1)
 
 
 def test_the_hash_is_the_one_of_the_backend():

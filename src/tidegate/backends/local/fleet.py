@@ -113,10 +113,11 @@ class LocalFleet:
         self._site = site
         for heir in heirs:
             record = heir.record
-            self._own(Replica(site, record.replica_id, heir.model, record), heir.first, heir.asleep_at)
+            replica = Replica(site, record.replica_id, heir.model, record, variant=record.variant)
+            self._own(replica, heir.first, heir.asleep_at)
             # Before this returns: whoever does not know of it yet would order another one.
             is_asleep = heir.asleep_at is not None
-            report(ReplicaAdopted(record.replica_id, record.model, record.address, is_asleep))
+            report(ReplicaAdopted(record.replica_id, record.model, record.address, is_asleep, record.variant))
         self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
         await provisions.configure(self._models, self._weights)
 
@@ -142,13 +143,15 @@ class LocalFleet:
         site = self._opened
         if order.replica_id in self._replicas:
             return
-        model = self._models.get(order.model)
+        ordered = self._models.get(order.model)
+        model = None if ordered is None else ordered.as_variant(order.variant)
         if model is None:
-            detail = f"it cannot be started: model {order.model} is not configured here"
+            which = f"{order.model}, variant {order.variant}," if order.variant else order.model
+            detail = f"it cannot be started: model {which} is not configured here"
             self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
             return
         log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
-        self._own(Replica(site, order.replica_id, model))
+        self._own(Replica(site, order.replica_id, model, variant=order.variant))
 
     def sleep(self, order: Sleep) -> None:
         """Put a replica's engine to sleep; see ``Fleet.sleep``. An unknown one is left alone."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
@@ -30,6 +31,13 @@ class LocalModel:
     """Between SIGTERM and SIGKILL."""
     silent_after_s: float = 10.0
     """A replica that serves and has given no answer for so long is reported as unresponsive."""
+
+    variants: Mapping[str, LocalModel] = field(default_factory=dict)
+    """Further ways to run it."""
+
+    def as_variant(self, name: str) -> LocalModel | None:
+        """How a replica of this variant is run, empty for the model's own way; None when there is no such variant."""
+        return self.variants.get(name) if name else self
 
     def command_hash(self) -> str:
         """The same for two replicas that were started alike, whatever their ports and devices.

@@ -63,10 +63,18 @@ class Replica:
     """Starts, watches and ends one replica."""
 
     def __init__(
-        self, site: Site, replica_id: ReplicaId, model: LocalModel, record: Record | None = None
+        self,
+        site: Site,
+        replica_id: ReplicaId,
+        model: LocalModel,
+        record: Record | None = None,
+        *,
+        variant: str = "",
     ) -> None:
+        """``model`` is how this variant of it is run."""
         self.replica_id = replica_id
         self.model = model
+        self._variant = variant
         self.is_ready = False
         self._command_hash = ""
         self._provision: Provision | None = None
@@ -222,6 +230,7 @@ class Replica:
             host=site.host,
             port=port,
             claim=claim,
+            variant=self._variant,
         )
         site.state.write(self._record)
         argv = model.adapter.command(model.spec, self._record.address, claim.gpus)

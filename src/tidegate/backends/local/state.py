@@ -33,6 +33,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     started_ticks: int | None = None
     """When the kernel says that process began; the same pid with another start is somebody else."""
 
+    variant: str = ""
+    """In which of its model's ways it was started; empty: as the model's own settings say."""
     asleep_at: int | None = None
     """The level of its sleep, written before it is told to and until it is awake again."""
 

@@ -104,9 +104,11 @@ def _worth_a_probe(
         return None, "there is no record of it"
     if first is None or processes.started_ticks_of(first.pid) != first.started_ticks:
         return None, "its first process is gone"
-    model = models.get(record.model)
+    configured = models.get(record.model)
+    model = None if configured is None else configured.as_variant(record.variant)
     if model is None:
-        return None, f"model {record.model} is no longer configured"
+        what = f"variant {record.variant} of model" if record.variant else "model"
+        return None, f"{what} {record.model} is no longer configured"
     try:
         is_same = model.command_hash() == record.command_hash
     except ValueError:

@@ -81,6 +81,7 @@ class Casting:
                 there.get(name, 0),
                 # Where there is no room for any, the one that is meant says which cap forbids it.
                 can_start=name in (roomy or trusted),
+                most=spec.own_max_replicas,
             )
             for name, spec in plan.variants.specs.items()
         ]

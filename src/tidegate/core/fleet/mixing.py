@@ -34,6 +34,8 @@ class Offer:
     there: int = 0
     """So many need no start."""
     can_start: bool = True
+    most: int | None = None
+    """There may be so many; None: any number."""
 
     @property
     def unit_price(self) -> float:
@@ -56,7 +58,7 @@ class _Search:
     def __init__(self, need: float, offers: Sequence[Offer], least: int, most: int) -> None:
         self._offers = offers
         self._least = least
-        self._limits = [most if offer.can_start else min(offer.there, most) for offer in offers]
+        self._limits = [self._limit(offer, most) for offer in offers]
         self._order = sorted(range(len(offers)), key=lambda n: (offers[n].unit_price, n))
         tails = [self._order[depth:] for depth in range(len(offers))]
         self._unit = [min(offers[n].unit_price for n in tail) for tail in tails]
@@ -70,6 +72,12 @@ class _Search:
         self._look(0, need, most, 0.0, [0] * len(offers))
         if not self.best:
             self.best = self._fullest(most)
+
+    @staticmethod
+    def _limit(offer: Offer, most: int) -> int:
+        if offer.most is not None:
+            most = min(most, offer.most)
+        return most if offer.can_start else min(offer.there, most)
 
     def _alone(self, n: int, offer: Offer, need: float) -> None:
         count = max(0, ceil(need / offer.share - EPS))
@@ -110,14 +118,11 @@ class _Search:
         filled, missing = list(counts), self._least - sum(counts)
         if missing <= 0:
             return filled
-        spare = [
-            (offer.price_per_h, n, max(0, offer.there - counts[n])) for n, offer in enumerate(self._offers)
-        ]
-        starts = [
-            (offer.price_per_h * (1.0 + START_SURCHARGE), n, missing)
-            for n, offer in enumerate(self._offers)
-            if offer.can_start
-        ]
+        spare, starts = [], []
+        for n, (offer, limit) in enumerate(zip(self._offers, self._limits, strict=True)):
+            there = max(counts[n], min(offer.there, limit))
+            spare.append((offer.price_per_h, n, there - counts[n]))
+            starts.append((offer.price_per_h * (1.0 + START_SURCHARGE), n, limit - there))
         for _, n, free in sorted([*spare, *starts]):
             more = min(missing, free)
             filled[n] += more
