@@ -176,8 +176,8 @@ async def test_a_program_that_does_not_exist_is_named(rig):
 async def test_an_engine_finds_only_the_environment_meant_for_it(rig, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "hunter2")
     fleet, observer = await rig.open(fake_model(gpus_per_replica=1), gpus=[Gpu(0), Gpu(1)])
-    launch(fleet, "r1")
-    launch(fleet, "r2")
+    launch(fleet, "r1", gpus=(1,))
+    launch(fleet, "r2", gpus=(0,))
     await observer.until("r1", Seen.READY)
     await observer.until("r2", Seen.READY)
 
@@ -189,17 +189,18 @@ async def test_an_engine_finds_only_the_environment_meant_for_it(rig, monkeypatc
     assert all(set(each) <= names | adapters_own for each in found)
 
 
-async def test_a_replica_without_a_gpu_left_is_refused_until_one_is_free(rig):
-    fleet, observer = await rig.open(fake_model(gpus_per_replica=1), gpus=[Gpu(0)])
-    launch(fleet, "r1")
-    launch(fleet, "r2")
+async def test_a_replica_that_is_told_to_go_where_another_is_is_refused_until_that_is_gone(rig):
+    fleet, observer = await rig.open(fake_model(gpus_per_replica=1), gpus=[Gpu(0), Gpu(1)])
+    launch(fleet, "r1", gpus=(1,))
+    await observer.until("r1", Seen.READY)
+    launch(fleet, "r2", gpus=(1,))
 
     exited = await observer.until("r2", Seen.EXITED)
-    assert "needs 1 GPUs; 0 of 1 are left" in exited.detail
+    assert exited.detail == "it cannot be started: GPU 1 has no room: another replica is there"
 
     stop(fleet, "r1")
     await observer.until("r1", Seen.EXITED)
-    launch(fleet, "r3")
+    launch(fleet, "r3", gpus=(1,))
     await observer.until("r3", Seen.READY)
 
 

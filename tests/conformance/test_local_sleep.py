@@ -11,7 +11,7 @@ from tidegate.backends.local.model import LocalModel
 from tidegate.core.effects import Sleep, Wake
 from tidegate.core.events import ReplicaAdopted
 from tidegate.core.lifecycle import Seen
-from tidegate.core.nodes import Gpu
+from tidegate.core.nodes import LOCAL, Gpu, Place
 
 TIMES = ("--time-scale", "50", "--cold-start", "weights=10s,wake=5s,sleep=5s")
 
@@ -33,12 +33,12 @@ async def test_it_sleeps_gives_its_gpu_away_and_wakes_with_a_token(tmp_path, lev
     fleet, observer = fleet_in(tmp_path), Observer()
     await fleet.open(observer)
     try:
-        launch(fleet, "m-1")
+        launch(fleet, "m-1", gpus=(0,))
         await observer.until("m-1", Seen.READY)
         fleet.sleep(Sleep("m-1", level, "a test asks"))
         await observer.until("m-1", Seen.SLEPT)
 
-        launch(fleet, "n-1", "n")  # on the very GPU
+        launch(fleet, "n-1", "n", (0,))  # on the very GPU
         await observer.until("n-1", Seen.READY)
         stop(fleet, "n-1")
         await observer.until("n-1", Seen.EXITED)
@@ -55,11 +55,11 @@ async def test_it_sleeps_on_while_somebody_else_has_its_gpu_and_says_so(tmp_path
     fleet, observer = fleet_in(tmp_path), Observer()
     await fleet.open(observer)
     try:
-        launch(fleet, "m-1")
+        launch(fleet, "m-1", gpus=(0,))
         await observer.until("m-1", Seen.READY)
         fleet.sleep(Sleep("m-1", 1, "a test asks"))
         await observer.until("m-1", Seen.SLEPT)
-        launch(fleet, "n-1", "n")
+        launch(fleet, "n-1", "n", (0,))
         await observer.until("n-1", Seen.READY)
         fleet.wake(Wake("m-1", "a test asks"))
         await wait_until(
@@ -78,7 +78,7 @@ async def test_an_engine_without_sleep_mode_is_a_fact_with_its_reason(tmp_path):
     fleet, observer = fleet_in(tmp_path, "--no-sleep-mode"), Observer()
     await fleet.open(observer)
     try:
-        launch(fleet, "m-1")
+        launch(fleet, "m-1", gpus=(0,))
         await observer.until("m-1", Seen.READY)
         fleet.sleep(Sleep("m-1", 1, "a test asks"))
         unwilling = await observer.until("m-1", Seen.UNRESPONSIVE)
@@ -90,7 +90,7 @@ async def test_an_engine_without_sleep_mode_is_a_fact_with_its_reason(tmp_path):
 async def test_a_sleeper_of_a_former_run_is_adopted_asleep_and_can_be_woken(tmp_path):
     first, observer = fleet_in(tmp_path), Observer()
     await first.open(observer)
-    launch(first, "m-1")
+    launch(first, "m-1", gpus=(0,))
     await observer.until("m-1", Seen.READY)
     first.sleep(Sleep("m-1", 1, "a test asks"))
     await observer.until("m-1", Seen.SLEPT)
@@ -101,6 +101,7 @@ async def test_a_sleeper_of_a_former_run_is_adopted_asleep_and_can_be_woken(tmp_
     try:
         (adopted,) = [event for event in later.events if isinstance(event, ReplicaAdopted)]
         assert adopted.is_asleep
+        assert adopted.place == Place(LOCAL, (0,))
         second.wake(Wake("m-1", "a test asks"))
         await later.until("m-1", Seen.WOKEN)
     finally:
@@ -111,13 +112,13 @@ async def test_a_sleeper_can_be_stopped(tmp_path):
     fleet, observer = fleet_in(tmp_path), Observer()
     await fleet.open(observer)
     try:
-        launch(fleet, "m-1")
+        launch(fleet, "m-1", gpus=(0,))
         await observer.until("m-1", Seen.READY)
         fleet.sleep(Sleep("m-1", 1, "a test asks"))
         await observer.until("m-1", Seen.SLEPT)
         stop(fleet, "m-1")
         await observer.until("m-1", Seen.EXITED)
-        launch(fleet, "n-1", "n")
+        launch(fleet, "n-1", "n", (0,))
         await observer.until("n-1", Seen.READY)
     finally:
         await fleet.close()

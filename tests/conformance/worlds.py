@@ -23,6 +23,7 @@ from tidegate.core.effects import Launch, PublishRoutes, Stop, WakeAt
 from tidegate.core.events import EngineReported, FleetConfigured, ReplicaSeen, Tick
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import LOCAL, Place
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import Address
 
@@ -111,8 +112,9 @@ def fake_model(*options, model="m", adapter="vllm", **settings):
     return LocalModel(model, ADAPTERS[adapter], fake_spec(*options), **({"stop_grace_s": 2.0} | settings))
 
 
-def launch(fleet, replica_id, model="m"):
-    fleet.launch(Launch(replica_id, model, "a test asks"))
+def launch(fleet, replica_id, model="m", gpus=()):
+    place = Place(LOCAL, gpus) if gpus else None
+    fleet.launch(Launch(replica_id, model, "a test asks", place=place))
 
 
 def stop(fleet, replica_id):

@@ -314,7 +314,8 @@ def _models_configured(settings: Settings) -> ModelsConfigured:
 
 
 def _fleet_configured(settings: Settings) -> FleetConfigured:
-    return FleetConfigured({name: model.fleet for name, model in settings.models.items()}, settings.limits)
+    models = {name: model.fleet for name, model in settings.models.items()}
+    return FleetConfigured(models, settings.limits, settings.nodes)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

@@ -61,10 +61,6 @@ def built(policy: Policy, base: Path) -> Settings:
         ModelId(name): _model(name, model, base, fleet.timezone) for name, model in policy.models.items()
     }
     limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone"))
-    ways = [way for model in models.values() for way in (model, *model.variants.values())]
-    if fleet.gpus and limits.max_gpus is None and all(way.memory_bytes is None for way in ways):
-        # Each replica has its GPUs to itself, so one more than there are would be started in vain.
-        limits = replace(limits, max_gpus=len(fleet.gpus))
     return Settings(
         gateway=_gateway(policy.gateway),
         models=MappingProxyType(models),
@@ -123,6 +119,7 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         gpus=model.gpus,
         kind=model.kind or "",
         memory_bytes=model.memory_bytes,
+        is_elsewhere=model.static is not None,
         price_per_h=model.price_per_h,
         start_deadline_s=model.start_deadline_s,
         drain_deadline_s=model.drain_deadline_s,

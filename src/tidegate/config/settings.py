@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.nodes import Gpu
+from tidegate.core.nodes import LOCAL, Gpu, Node
 from tidegate.core.settings import (
     ALL_QUEUES,
     PREFIX_INDEX_BYTES,
@@ -117,7 +117,7 @@ class Settings:
     """None: no journal is written."""
     journal_max_bytes: int
     gpus: tuple[Gpu, ...] = ()
-    """What may be given to replicas."""
+    """Of this machine: what may be given to replicas."""
     queues: QueueLimits = ALL_QUEUES
     """Bounds of the queues of all models together."""
     shifts: Mapping[ModelId, TrafficShift] = field(default_factory=dict)
@@ -126,3 +126,8 @@ class Settings:
     """Of the hours in schedules."""
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Where replicas are placed: on the GPUs of this machine. Empty when it has none."""
+        return (Node(LOCAL, self.gpus),) if self.gpus else ()

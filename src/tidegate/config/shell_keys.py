@@ -208,8 +208,8 @@ class Fleet(Section):
     )
     max_gpus: Annotated[int, kinds.whole(0, 100_000)] | None = Field(
         default=_FLEET.max_gpus,
-        description="GPUs of all replicas together; without it as many as `gpus` lists, unless a model has "
-        "`memory` and shares them",
+        description="GPUs of all replicas together, each replica's counted whole; what `gpus` lists is never given "
+        "to more than fit, whatever this says",
     )
     max_starts_per_hour: Annotated[int, kinds.whole(1, 1_000_000)] = Field(
         default=_FLEET.max_starts_per_hour, description="Replicas started in any hour"

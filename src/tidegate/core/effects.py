@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.core.nodes import Place
 from tidegate.core.outcomes import Outcome
 from tidegate.core.types import DemandReport, FlowId, ModelId, ReplicaId, RequestId, RouteTable
 from tidegate.core.values import value
@@ -136,6 +137,8 @@ class Launch:
     because: str
     variant: str = ""
     """In which of the model's ways; empty: as its own settings say."""
+    place: Place | None = None
+    """On these GPUs; None: it needs none, or nobody knows the nodes."""
 
 
 @value

@@ -9,6 +9,7 @@ from dataclasses import field
 from enum import Enum
 
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Node, Place
 from tidegate.core.settings import (
     ALL_QUEUES,
     PREFIX_INDEX_BYTES,
@@ -199,6 +200,8 @@ class FleetConfigured:
 
     models: dict[ModelId, FleetModel]
     limits: FleetLimits
+    nodes: tuple[Node, ...] = ()
+    """On which replicas are placed; empty: not known, and their GPUs are only counted."""
 
 
 @value
@@ -230,6 +233,8 @@ class ReplicaAdopted:
     is_asleep: bool = False
     variant: str = ""
     """In which of the model's ways it was started; empty: as its own settings say."""
+    place: Place | None = None
+    """Its GPUs; None: it has none, or nobody knows."""
 
 
 @value

@@ -34,3 +34,12 @@ class Place:
     node: str
     gpus: tuple[int, ...]
     """Their indexes there."""
+    memory_bytes: int | None = None
+    """What it takes on each of them; None: they are its own."""
+
+
+NOWHERE = Place("", ())
+"""Of a replica that needs no GPUs, or whose GPUs nobody chooses."""
+
+LOCAL = "local"
+"""The name of the machine that Tidegate runs on."""

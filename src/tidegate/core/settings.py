@@ -381,6 +381,8 @@ class FleetModel:
     """Of those GPUs; empty: any."""
     memory_bytes: int | None = None
     """That one replica takes on each of them, which it then shares with others. None: they are its own."""
+    is_elsewhere: bool = False
+    """Its engines run where somebody else put them: their GPUs are counted and not placed."""
     price_per_h: float = 0.0
     start_deadline_s: float = 600.0
     """A replica that is not ready by then is given up and stopped."""

@@ -13,7 +13,7 @@ from tidegate.cli.fleets import Fleets
 from tidegate.config import PolicyError, differences, load, parse, render
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
-from tidegate.core.nodes import Gpu
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.settings import (
     DAY_S,
     HANDOVER_S,
@@ -237,12 +237,12 @@ def test_the_hash_is_the_one_of_the_backend():
     assert settings.fleet.command_hash == local.command_hash()
 
 
-def test_gpus_that_are_not_shared_are_a_cap():
-    one = "models: {m: {engine: vllm, weights: a/b, gpus: 1"
+def test_gpus_that_are_listed_are_where_replicas_are_placed():
+    one = "models: {m: {engine: vllm, weights: a/b, gpus: 1}}"
 
-    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}}}}}").limits.max_gpus == 2
-    assert parse(f"fleet: {{gpus: [0, 1], max_gpus: 1}}\n{one}}}}}").limits.max_gpus == 1
-    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}, memory: 1GiB}}}}").limits.max_gpus is None
+    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}").nodes == (Node("local", (Gpu(0), Gpu(1))),)
+    assert parse(f"fleet: {{gpus: [0, 1]}}\n{one}").limits.max_gpus is None
+    assert parse("models: {m: {engine: vllm, weights: a/b}}").nodes == ()
 
 
 @pytest.mark.parametrize(

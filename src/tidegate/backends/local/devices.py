@@ -1,4 +1,8 @@
-"""Which GPUs and CPU cores a replica gets."""
+"""Which GPUs and CPU cores are whose.
+
+The controller chooses GPUs (``core.fleet.placement``). Here they are checked: what was told wrong, or is held by a
+process that cannot be killed, is refused. Cores are chosen here.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.core.nodes import Gpu
+from tidegate.core.nodes import LOCAL, Gpu, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,18 @@ class Devices:
     def __repr__(self) -> str:
         return f"<Devices {len(self._gpus)} GPUs, {len(self._cores)} cores, {len(self._claims)} claims>"
 
-    def take(self, gpus: int, memory_bytes: int | None, cores: int) -> Claim:
-        """Devices for one more replica.
+    def take(self, gpus: int, place: Place | None, cores: int) -> Claim:
+        """The devices that the controller has chosen for one more replica, and cores.
 
         Raises:
-            NoDevice: not enough GPUs with enough room.
+            NoDevice: they are not here, not free, or not as many as it needs.
         """
-        claim = Claim(self._choose_gpus(gpus, memory_bytes), memory_bytes, self._choose_cores(cores))
+        if gpus == 0:
+            claim = Claim(cores=self._choose_cores(cores))
+        else:
+            self._check(gpus, place)
+            assert place is not None
+            claim = Claim(place.gpus, place.memory_bytes, self._choose_cores(cores))
         self._claims.append(claim)
         return claim
 
@@ -56,17 +65,16 @@ class Devices:
         if claim in self._claims:
             self._claims.remove(claim)
 
-    def _choose_gpus(self, count: int, memory_bytes: int | None) -> tuple[int, ...]:
-        if count == 0:
-            return ()
-        fitting = [index for index in sorted(self._gpus) if self._fits(index, memory_bytes)]
-        if len(fitting) < count:
-            room = "" if memory_bytes is None else f" with {memory_bytes / 2**30:.1f} GiB free"
-            message = f"it needs {count} GPUs{room}; {len(fitting)} of {len(self._gpus)} are left"
-            raise NoDevice(message)
-        # The fullest that still fit: whole GPUs stay free for those who need them whole.
-        fitting.sort(key=lambda index: (-self._used_bytes(index), index))
-        return tuple(sorted(fitting[:count]))
+    def _check(self, count: int, place: Place | None) -> None:
+        if place is None or place.node != LOCAL or len(place.gpus) != count:
+            told = "none" if place is None else f"{len(place.gpus)} of {place.node}"
+            raise NoDevice(f"it needs {count} GPUs of this machine, and its order names {told}")
+        for index in place.gpus:
+            if index not in self._gpus:
+                raise NoDevice(f"GPU {index} is not among the {len(self._gpus)} in fleet.gpus")
+            if not self._fits(index, place.memory_bytes):
+                room = "" if place.memory_bytes is None else f" for {place.memory_bytes / 2**30:.1f} GiB more"
+                raise NoDevice(f"GPU {index} has no room{room}: another replica is there")
 
     def _fits(self, index: int, memory_bytes: int | None) -> bool:
         present = self._claims_on(index)

@@ -117,7 +117,16 @@ class LocalFleet:
             self._own(replica, heir.first, heir.asleep_at)
             # Before this returns: whoever does not know of it yet would order another one.
             is_asleep = heir.asleep_at is not None
-            report(ReplicaAdopted(record.replica_id, record.model, record.address, is_asleep, record.variant))
+            report(
+                ReplicaAdopted(
+                    record.replica_id,
+                    record.model,
+                    record.address,
+                    is_asleep,
+                    record.variant,
+                    record.place,
+                )
+            )
         self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
         await provisions.configure(self._models, self._weights)
 
@@ -151,7 +160,7 @@ class LocalFleet:
             self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
             return
         log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
-        self._own(Replica(site, order.replica_id, model, variant=order.variant))
+        self._own(Replica(site, order.replica_id, model, variant=order.variant, place=order.place))
 
     def sleep(self, order: Sleep) -> None:
         """Put a replica's engine to sleep; see ``Fleet.sleep``. An unknown one is left alone."""

@@ -12,6 +12,7 @@ from tidegate.backends.base import Report
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.pulling import Puller
 from tidegate.core.events import WeightsSeen
+from tidegate.core.nodes import LOCAL
 from tidegate.core.types import Address, ModelId
 from tidegate.weights import compiled
 from tidegate.weights.compiled import CompileCaches, Compiled
@@ -24,8 +25,6 @@ from tidegate.weights.store import Pin
 
 log = logging.getLogger("tidegate.backends.local")
 
-NODE = "local"
-"""This machine's name among nodes."""
 _TELL_EVERY_S = 2.0
 _ANYWHERE = Address("127.0.0.1", 0)
 
@@ -191,7 +190,7 @@ class Provisions:
         known = [ref for ref in refs if ref is not None]
         return WeightsSeen(
             model,
-            NODE,
+            LOCAL,
             known[0].host if known else "",
             sum(ref.bytes for ref in known) if len(known) == len(sources) else None,
             sum(each or 0 for each in missing) if None not in missing else None,

@@ -28,6 +28,7 @@ from tidegate.backends.local.state import Record, StateFolder
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ReplicaId
 from tidegate.weights.errors import WeightsError
 
@@ -70,6 +71,7 @@ class Replica:
         record: Record | None = None,
         *,
         variant: str = "",
+        place: Place | None = None,
     ) -> None:
         """``model`` is how this variant of it is run."""
         self.replica_id = replica_id
@@ -80,6 +82,7 @@ class Replica:
         self._provision: Provision | None = None
         self._site = site
         self._record = record
+        self._place = place
         self._group: Group | None = None
         self._stop = asyncio.Event()
         self._last_answer: Answer | None = None
@@ -217,7 +220,7 @@ class Replica:
     def _spawn(self, provision: Provision) -> None:
         """Take what it needs, write down the intent, start, complete what was written."""
         site, model = self._site, self.model
-        claim = site.devices.take(model.gpus_per_replica, model.memory_bytes, model.cores_per_replica)
+        claim = site.devices.take(model.gpus_per_replica, self._place, model.cores_per_replica)
         try:
             port = site.ports.take()
         except NoFreePort:

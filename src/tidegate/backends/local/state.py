@@ -16,6 +16,7 @@ import msgspec
 
 from tidegate.backends.base import FleetInUse
 from tidegate.backends.local.devices import Claim
+from tidegate.core.nodes import LOCAL, Place
 from tidegate.core.types import Address, ModelId, ReplicaId
 
 
@@ -42,6 +43,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> Address:
         """Where its engine listens."""
         return Address(self.host, self.port)
+
+    @property
+    def place(self) -> Place | None:
+        """Its GPUs here; None when it has none."""
+        return Place(LOCAL, self.claim.gpus, self.claim.memory_bytes) if self.claim.gpus else None
 
 
 class StateFolder:

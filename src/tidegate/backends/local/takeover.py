@@ -16,7 +16,7 @@ from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.processes import Identity, Process
 from tidegate.backends.local.replica import Site
 from tidegate.backends.local.state import Record
-from tidegate.core.events import ReplicaSeen
+from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ModelId, ReplicaId
 
@@ -86,6 +86,10 @@ def _keep_clear_of(site: Site, replica_id: ReplicaId, record: Record | None, pid
     if record is not None:
         site.devices.claim(record.claim)
         site.ports.claim(record.port)
+        # Whoever places replicas must know what is not free.
+        site.report(
+            ReplicaAdopted(replica_id, record.model, record.address, False, record.variant, record.place)
+        )
     site.report(ReplicaSeen(replica_id, Seen.UNRESPONSIVE, detail="of a former run, cannot be killed"))
 
 

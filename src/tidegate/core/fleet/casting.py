@@ -72,7 +72,7 @@ class Casting:
         for member in members:
             there[member.variant] = there.get(member.variant, 0) + member.can_stay
         trusted = [name for name in plan.variants.specs if plan.variants.gate(name).block(now_s) is None]
-        roomy = [name for name in trusted if launching.has_room_now(plan.size_as(name))]
+        roomy = [name for name in trusted if launching.has_room_now(plan, name)]
         return [
             Offer(
                 name,

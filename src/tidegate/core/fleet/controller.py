@@ -42,6 +42,7 @@ from tidegate.core.fleet.budget import Spending
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.prefetching import Prefetcher
 from tidegate.core.fleet.replicas import Replica
@@ -83,6 +84,7 @@ class FleetController:
         self._demand = DemandBook()
         self._keeper = Keeper(self._demand)
         self._budget = StartBudget()
+        self._places = Places()
         self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
         self._spending = Spending()
         self._routes = RouteBook()
@@ -201,12 +203,16 @@ class FleetController:
         self._demand.keep_only(plans)
         self._keeper.roster.cold.artifacts.keep_only(plans)
         self._keeper.configure(plans)
+        self._places.configure(
+            event.nodes, [plan.size_as(name) for plan in plans.values() for name in plan.variants.specs]
+        )
         early, self._early = self._early or [], None
         return [effect for fact in early for effect in self._take_in(fact, now_s)]
 
     # ---- 3. numbers ----
 
     def _decide(self, by_model: dict[ModelId, list[Replica]], now_s: float) -> list[FleetEffect]:
+        replicas = self._keeper.roster.replicas
         asked: list[tuple[Plan, Demand, Proposal, Standing]] = []
         wishes: list[Wish] = []
         self._spending.pass_to(now_s)
@@ -216,22 +222,16 @@ class FleetController:
             standing = standing_of(plan, by_model.get(model, ()), self._keeper.roster.cold, now_s)
             proposal = plan.propose(demand, standing, now_s)
             if plan.variants.is_mixed:
-                replicas = by_model.get(model, ())
-                self._keeper.casting.cast(plan, proposal, demand, replicas, launching, now_s)
+                mine = by_model.get(model, ())
+                self._keeper.casting.cast(plan, proposal, demand, mine, launching, now_s)
             asked.append((plan, demand, proposal, standing))
             wishes.append(plan.wish(proposal, standing, now_s))
-        leaving = [
-            replica.size
-            for replica in self._keeper.roster.replicas
-            if not replica.is_gone
-            and not (
-                (replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING)
-                and replica.model in self._plans
-            )
-        ]
+        leaving = self._leaving()
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         limits = self._limits_now(now_s)
-        grants = grant(wishes, limits, leaving, left)
+        ground = self._places.ground_beside(leaving, wishes, self._plans, by_model, self._demand)
+        grants = grant(wishes, limits, [replica.size for replica in leaving], left, ground)
+        self._places.note(wishes, grants, replicas, now_s)
         for plan in self._plans.values():
             plan.spent = self._spending.spent_on(plan.model)
         settled = [
@@ -241,7 +241,8 @@ class FleetController:
         pools = self._keeper.pools
         for plan, _, proposal, standing in asked:
             pools.note(plan, proposal.asked, ceil(standing.live), now_s)
-        pools.share(self._plans, by_model, limits)
+        self._places.clear(ground, leaving, wishes, grants)
+        pools.share(self._plans, by_model, limits, ground)
         for decision in settled:
             if decision is not None:
                 price = decision.chosen.cost_per_h
@@ -249,6 +250,18 @@ class FleetController:
         shadowed = [plan.look_aside(demand, standing, now_s) for plan, demand, _, standing in asked]
         said: list[Decision | Shadowed | None] = [*settled, *shadowed]
         return [effect for effect in said if effect is not None]
+
+    def _leaving(self) -> list[Replica]:
+        """Those that still take room and can't be kept."""
+        return [
+            replica
+            for replica in self._keeper.roster.replicas
+            if not replica.is_gone
+            and not (
+                (replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING)
+                and replica.model in self._plans
+            )
+        ]
 
     # ---- 6. routes ----
 
@@ -279,7 +292,9 @@ class FleetController:
         return self._spending.allowed_per_h(per_day, now_s) >= self._spending.rate_per_h + spilt_per_h
 
     def _launching(self, now_s: float) -> Launching:
-        return Launching(self._keeper.roster.replicas, self._budget, self._limits_now(now_s), now_s)
+        return Launching(
+            self._keeper.roster.replicas, self._budget, self._limits_now(now_s), self._places, now_s
+        )
 
     def _limits_now(self, now_s: float) -> FleetLimits:
         """With what the day's money leaves for an hour's."""
@@ -314,6 +329,7 @@ class FleetController:
         if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
             moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
         moments += self._keeper.moments(now_s)
+        moments.append(self._places.due_s)
         wake_s = min([moment for moment in moments if moment is not None and moment > now_s], default=None)
         if wake_s is None or wake_s == self._wake_s:
             return []

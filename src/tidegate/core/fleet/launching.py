@@ -1,4 +1,4 @@
-"""Where starts are held to the caps: the last look before a replica is launched.
+"""Where starts are held to the caps and get their places: the last look before a replica is launched.
 
 The final clamp bounds the number; this bounds the act. A replica that drains or is being stopped still
 takes its GPUs, so what takes its place waits until it is gone.
@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from tidegate.core.fleet.placement import Ground
+from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replicas
-from tidegate.core.fleet.scaling.limits import Room, Size
+from tidegate.core.fleet.replicas import Replica, Replicas
+from tidegate.core.fleet.scaling.limits import NO_PLACE, Room
+from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.starts import Block, StartBudget
 from tidegate.core.lifecycle import State
+from tidegate.core.nodes import NOWHERE, Place
 from tidegate.core.settings import FleetLimits
 
 
 class Launching:
     """What may be started at this moment, with all that takes room at this moment."""
 
-    def __init__(self, replicas: Replicas, budget: StartBudget, limits: FleetLimits, now_s: float) -> None:
+    def __init__(
+        self, replicas: Replicas, budget: StartBudget, limits: FleetLimits, places: Places, now_s: float
+    ) -> None:
         self._replicas = replicas
+        self._places = places
         self._budget = budget
         self._limits = limits
         self._now_s = now_s
@@ -29,47 +36,55 @@ class Launching:
     def _room(self) -> Room:
         """Looked at only when something is to be started: most turns start nothing."""
         taken = [replica.size for replica in self._replicas if not replica.is_gone]
-        return Room(self._limits, taken, self._budget.left(self._limits.max_starts_per_hour, self._now_s))
+        left = self._budget.left(self._limits.max_starts_per_hour, self._now_s)
+        return Room(self._limits, taken, left, self._places.ground(self._replicas))
 
     @property
     def _is_leaving(self) -> bool:
         return any(not r.is_gone and (r.is_ended or r.state is State.DRAINING) for r in self._replicas)
 
-    def take(self, plan: Plan, variant: str) -> bool:
-        """Take the room for one more replica of this model and variant, if there is room."""
-        if self._room.take(plan.size_as(variant), starts=True) is not None:
-            return False
-        self._budget.note(self._now_s)
-        return True
-
-    def exchange(self, old: Size, new: Size) -> str | None:
-        """Let a replica take another size than it does; the cap that forbids it, or None when it may."""
-        return None if old == new else self._room.exchange(old, new)
-
-    def obstacle_to_waking(self, asleep: Size, awake: Size) -> Block | None:
-        """Why a sleeper cannot be woken, now or as soon as what leaves is gone: somebody else may have its GPU."""
-        if self.has_room_instead(asleep, awake):
+    def take(self, plan: Plan, variant: str) -> Place | None:
+        """Take the room for one more replica of this model and variant, if there is room: where it goes."""
+        if self._refuses(plan, variant) is not None:
             return None
-        cap = self._room.exchange(asleep, awake) or ""
+        self._budget.note(self._now_s)
+        is_kept_for = self._places.is_kept_for(plan.model)
+        return self._room.start(plan.size_as(variant), is_kept_for=is_kept_for)
+
+    def exchange(self, old: Size, new: Size, place: Place = NOWHERE) -> str | None:
+        """Let a replica, which stands at this place, take another size than it does; the cap that forbids it, or None
+        when it may."""
+        return None if old == new else self._room.exchange(old, new, place)
+
+    def obstacle_to_waking(self, asleep: Size, awake: Size, place: Place = NOWHERE) -> Block | None:
+        """Why a sleeper cannot be woken, now or as soon as what leaves is gone: somebody else may have its GPU."""
+        cap = self.exchange(asleep, awake, place)
+        if cap is None:
+            self.exchange(awake, asleep, place)  # It was only asked for.
+            return None
+        if cap == NO_PLACE:
+            clear = self._cleared()
+            return None if clear is None or clear.fits(place) else Block(cap, _is_taken(place), None)
         return None if self._is_leaving else Block(cap, *self._explain(cap))
 
     def has_room_beside(self, plan: Plan) -> bool:
-        """One more may run beside those that it is to replace, as far as is known. How many GPUs there are
-        is known by ``fleet.max_gpus`` only; without it, one that needs some would be started in vain."""
-        if plan.size.gpus and self._limits.max_gpus is None:
+        """One more may run beside those that it is to replace, as far as is known. Where neither the
+        nodes nor ``fleet.max_gpus`` say how many GPUs there are, one that needs some would be started in vain."""
+        if plan.size.gpus and self._limits.max_gpus is None and not self._places.nodes:
             return False
-        return self._room.refuses(plan.size, starts=True) in (None, "fleet.max_starts_per_hour")
+        return self._refuses(plan, plan.following) in (None, "fleet.max_starts_per_hour")
 
-    def has_room_now(self, size: Size) -> bool:
-        """One of this size fits beside all that is there, the starts of the hour left aside."""
-        return self._room.refuses(size, starts=False) is None
-
-    def has_room_instead(self, old: Size, new: Size) -> bool:
-        """One would fit as soon as another is gone."""
-        if self._room.exchange(old, new) is not None:
+    def has_room_now(self, plan: Plan, variant: str) -> bool:
+        """One of this variant fits beside all that is there, the starts of the hour left aside."""
+        size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
+        if self._room.refuses(size, starts=False) is not None:
             return False
-        self._room.exchange(new, old)  # It was only asked for.
-        return True
+        return self._room.place_for(size, is_kept_for=is_kept_for) is not None
+
+    def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
+        """One of this variant would fit as soon as this other replica is gone."""
+        is_kept_for = self._places.is_kept_for(plan.model)
+        return self._room.fits_instead(old.size, old.place, plan.size_as(variant), is_kept_for=is_kept_for)
 
     def obstacle(self, plan: Plan) -> Block | None:
         """Why no replica of this model can be started, now or as soon as what leaves is gone; of its variants the first."""
@@ -84,10 +99,40 @@ class Launching:
             return block
         if plan.spec.scaling.max_replicas == 0:
             return Block("max_replicas", "its max_replicas is 0", None)
-        cap = self._room.refuses(plan.size_as(variant), starts=True)
+        cap = self._refuses(plan, variant)
+        if cap == NO_PLACE:
+            return self._no_place(plan, variant)
         if cap is None or (cap != "fleet.max_starts_per_hour" and self._is_leaving):
             return None
         return Block(cap, *self._explain(cap))
+
+    def _refuses(self, plan: Plan, variant: str) -> str | None:
+        is_kept_for = self._places.is_kept_for(plan.model)
+        return self._room.refuses(plan.size_as(variant), starts=True, is_kept_for=is_kept_for)
+
+    def _no_place(self, plan: Plan, variant: str) -> Block | None:
+        """None when there will be one as soon as what leaves is gone."""
+        clear, ground, size = self._cleared(), self._ground, plan.size_as(variant)
+        if clear is None or ground is None:
+            return None
+        if clear.find(size, is_kept_for=self._places.is_kept_for(plan.model)) is not None:
+            return None
+        kept = self._places.kept
+        until_s = kept.until_s if kept is not None and clear.find(size, is_kept_for=True) else None
+        return Block(NO_PLACE, ground.why_not(size), until_s)
+
+    @cached_property
+    def _ground(self) -> Ground | None:
+        return self._places.ground(self._replicas)
+
+    def _cleared(self) -> Ground | None:
+        """The nodes without what leaves."""
+        ground = self._places.bare()
+        if ground is not None:
+            for replica in self._replicas:
+                if replica.holds_place and not (replica.is_ended or replica.state is State.DRAINING):
+                    ground.hold(replica.place)
+        return ground
 
     def _explain(self, cap: str) -> tuple[str, float | None]:
         limits = self._limits
@@ -104,3 +149,10 @@ class Launching:
                 return "one more would break the fleet's limit of money per day", None
             case _:
                 return "one more would break the fleet's limit of money per hour", None
+
+
+def _is_taken(place: Place) -> str:
+    which = "GPU" if len(place.gpus) == 1 else "GPUs"
+    return (
+        f"it sleeps on {which} {', '.join(map(str, place.gpus))} of {place.node}, which another replica has"
+    )

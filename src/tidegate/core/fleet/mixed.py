@@ -105,7 +105,6 @@ class Mixed:
     def _fits_instead(
         self, plan: Plan, old: Replica, variant: str, places: int, launching: Launching
     ) -> bool:
-        size = plan.size_as(variant)
-        if launching.has_room_now(size):
+        if launching.has_room_now(plan, variant):
             return places > plan.spec.scaling.max_replicas
-        return launching.has_room_instead(old.size, size)
+        return launching.has_room_instead(old, plan, variant)

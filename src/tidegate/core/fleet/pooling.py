@@ -15,6 +15,7 @@ from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.growth import Growth
 from tidegate.core.fleet.launching import Launching
+from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.scaling.limits import PoolGrant, PoolWish, grant_pools
@@ -95,11 +96,13 @@ class Pools:
         plans: Mapping[ModelId, Plan],
         by_model: Mapping[ModelId, Sequence[Replica]],
         limits: FleetLimits,
+        ground: Ground | None = None,
     ) -> None:
         """Give out what the caps leave beside those that are to serve.
 
         What is on its way out makes room for what is to come, so it does not count here; that nothing is started
-        before the room is free is held where it is started.
+        before the room is free is held where it is started. ``ground``: the nodes with what is to serve, if somebody is
+        to be started.
         """
         pooled = [plan for plan in plans.values() if plan.spec.pool.is_used]
         if not pooled:
@@ -107,7 +110,7 @@ class Pools:
             return
         taken = [size for plan in plans.values() for size in plan.taken]
         wishes = [self._wish(plan, Crew.of(by_model.get(plan.model, ()))) for plan in pooled]
-        self._grants = grant_pools(wishes, limits, taken)
+        self._grants = grant_pools(wishes, limits, taken, ground)
 
     def _worked_out(self, plan: Plan, growth: Growth) -> Held:
         spec, pool = plan.spec, plan.spec.pool
@@ -144,6 +147,7 @@ class Pools:
             ),
             warm_size=size_in(spec, State.WARM),
             sleeping_size=size_in(spec, State.SLEEPING),
+            places=tuple(replica.place for replica in crew.warm),
         )
 
     # ---- orders ----
@@ -178,7 +182,7 @@ class Pools:
                 or now_s < replica.wake_again_s
             ):
                 continue
-            if launching.exchange(replica.size, size_in(replica.spec, State.WAKING)) is None:
+            if launching.exchange(replica.size, size_in(replica.spec, State.WAKING), replica.place) is None:
                 replica.move(Seen.WAKING, now_s)
                 orders.append(Wake(replica.replica_id, because))
         return orders

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tidegate.core.events import EngineReported, ReplicaSeen
-from tidegate.core.fleet.scaling.limits import Size
+from tidegate.core.fleet.sizes import Size
 from tidegate.core.lifecycle import COMING_UP, ENDED, LIVE, IllegalTransition, Seen, State, advance
+from tidegate.core.nodes import NOWHERE, Place
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import Address, ModelId, ReplicaId, Route
 
@@ -74,6 +75,8 @@ class Replica:
     """When that page came."""
     size: Size = Size(0, 0.0)
     """What it takes in its state, from its launch to its end."""
+    place: Place = NOWHERE
+    """Its GPUs, from its launch to its end; while it sleeps others may have them."""
     route: Route | None = None
     """As the gateways were told last."""
     home: ModelId = ModelId("")
@@ -106,6 +109,11 @@ class Replica:
     def can_be_kept(self) -> bool:
         """It drains and would be as good as a new one."""
         return self.is_emptying and not self.is_replaced
+
+    @property
+    def holds_place(self) -> bool:
+        """Nobody else may have its GPUs."""
+        return bool(self.place.gpus and self.size.gpus) and not self.is_gone
 
     @property
     def is_warm(self) -> bool:
@@ -204,16 +212,24 @@ class Replicas:
                 prices[replica.model] = prices.get(replica.model, 0.0) + replica.size.price_per_h
         return prices
 
+    def places(self) -> list[Place]:
+        """The GPUs that are taken: from a launch until the process is known to be gone, but not while it sleeps."""
+        return [replica.place for replica in self._by_id.values() if replica.holds_place]
+
     def highest(self, model: ModelId) -> int:
         """The largest number that an id of this model has had."""
         return self._highest.get(slug(model), 0)
 
-    def launch(self, model: ModelId, spec: FleetModel, now_s: float, variant: str = "") -> Replica:
+    def launch(
+        self, model: ModelId, spec: FleetModel, place: Place, now_s: float, variant: str = ""
+    ) -> Replica:
         """A record for a replica that is about to be requested, under a number never used before."""
         number = self.highest(model) + 1
         replica_id = ReplicaId(f"{slug(model)}-{number}")
         requested = State.REQUESTED
-        return self._add(Replica(replica_id, model, number, spec, requested, now_s, now_s, variant=variant))
+        return self._add(
+            Replica(replica_id, model, number, spec, requested, now_s, now_s, place=place, variant=variant)
+        )
 
     def adopt(
         self,
@@ -224,6 +240,7 @@ class Replicas:
         now_s: float,
         state: State = State.SERVING,
         variant: str = "",
+        place: Place = NOWHERE,
     ) -> Replica:
         """A record for a replica that serves already, or sleeps."""
         number = _number_in(replica_id)[1]
@@ -238,6 +255,7 @@ class Replicas:
                 now_s,
                 address,
                 "adopted",
+                place=place,
                 ready_s=now_s,
                 has_served=True,
                 variant=variant,
@@ -294,7 +312,7 @@ def size_in(spec: FleetModel, state: State) -> Size:
     price_per_h = spec.price_per_h
     if state is State.WARM and spec.pool.warm_price_per_h is not None:
         price_per_h = spec.pool.warm_price_per_h
-    return Size(spec.gpus, price_per_h, spec.kind, spec.memory_bytes)
+    return Size(spec.gpus, price_per_h, spec.kind, spec.memory_bytes, spec.is_elsewhere)
 
 
 def route_gpu(variant: str, spec: FleetModel) -> str:

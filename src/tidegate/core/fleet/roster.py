@@ -59,11 +59,13 @@ class Roster:
         """Start as many of the missing as the model's failures, the caps and the hour allow."""
         effects: list[Order] = []
         for _ in range(plan.variants.gate(variant).allowed(missing, coming_up, now_s)):
-            if not launching.take(plan, variant):
+            place = launching.take(plan, variant)
+            if place is None:
                 break
-            replica = self.replicas.launch(plan.model, plan.spec_as(variant), now_s, variant)
+            replica = self.replicas.launch(plan.model, plan.spec_as(variant), place, now_s, variant)
             replica.fetch_s = self.cold.fetch_s(plan.model)
-            effects.append(Launch(replica.replica_id, plan.model, because or plan.because, variant))
+            why, where = because or plan.because, place if place.gpus else None
+            effects.append(Launch(replica.replica_id, plan.model, why, variant, where))
         return effects
 
     def note_failure(self, replica: Replica, before: State, detail: str, now_s: float) -> None:

@@ -126,7 +126,7 @@ def model_route(
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
     sleeper = next((replica for replica in replicas if replica.state is State.SLEEPING), None)
     if sleeper is not None:  # 3
-        taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING))
+        taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING), sleeper.place)
         if taken is not None:
             return ModelRoute(plan.model, False, taken.because, taken.until_s)
         took_s = cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)

@@ -12,6 +12,7 @@ from tidegate.core.fleet.pooling import WAKE_AGAIN_S
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import NOWHERE
 from tidegate.core.settings import FleetModel
 from tidegate.core.tiers import Tier
 
@@ -33,10 +34,12 @@ class Seeing:
             known.address = event.address
             return []
         plan = self._roster.plans.get(event.model)
-        spec = plan.spec_as(event.variant) if plan else FleetModel(engine="")
+        place = event.place or NOWHERE
+        alien = FleetModel(engine="", gpus=len(place.gpus), memory_bytes=place.memory_bytes)
+        spec = plan.spec_as(event.variant) if plan else alien
         state = State.SLEEPING if event.is_asleep else State.SERVING
         replica = self._roster.replicas.adopt(
-            event.replica_id, event.model, spec, event.address, now_s, state, event.variant
+            event.replica_id, event.model, spec, event.address, now_s, state, event.variant, place
         )
         if plan is None:
             replica.move(Seen.UNWANTED, now_s)

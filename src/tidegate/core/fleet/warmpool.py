@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tidegate.core.fleet import drain
+from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.limits import PoolGrant
 from tidegate.core.fleet.tiers import Held
@@ -63,6 +65,11 @@ class Crew:
         warm = in_line(warm)
         asleep.sort(key=lambda replica: (replica.since_s, replica.number))
         return cls(serving, coming, warm, dozing, asleep, kept)
+
+    def by_staying(self, demand: DemandBook) -> list[Replica]:
+        """Those that are awake, who would be kept longest first."""
+        serving = drain.victims(self.serving, len(self.serving), demand)
+        return [*reversed(serving), *self.warm, *self.coming, *drain.kept_first(self.kept), *self.dozing]
 
     def short_of(self, desired: int) -> int:
         """How many of those that come up are needed to serve."""

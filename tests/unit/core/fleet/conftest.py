@@ -27,6 +27,7 @@ class World:
         self.effects = []
         self.turns = []
         self.orders = []
+        self.places = {}
         self.table = None
         self.decisions = []
         self.wake_s = None
@@ -40,6 +41,7 @@ class World:
             match effect:
                 case Launch():
                     self.orders.append((at, "launch", effect.replica_id))
+                    self.places[effect.replica_id] = effect.place and (effect.place.node, effect.place.gpus)
                 case Stop():
                     self.orders.append((at, "stop", effect.replica_id))
                 case Promote() | Demote() | Sleep() | Wake():
@@ -52,8 +54,8 @@ class World:
                     self.wake_s = effect.at_s
         return self.effects
 
-    def configure(self, at, models, **limits):
-        return self.on(FleetConfigured(models, FleetLimits(**limits)), at)
+    def configure(self, at, models, nodes=(), **limits):
+        return self.on(FleetConfigured(models, FleetLimits(**limits), tuple(nodes)), at)
 
     def report(self, at, queued=0, in_flight=0, *, gateway="g", loads=None, model=M, version=None, **more):
         peak = more.pop("peak", queued + in_flight)
@@ -93,8 +95,9 @@ class World:
     def exited(self, at, replica_id, detail=""):
         return self.seen(at, replica_id, Seen.EXITED, detail)
 
-    def adopt(self, at, replica_id, model=M):
-        return self.on(ReplicaAdopted(ReplicaId(replica_id), model, Address("127.0.0.1", 9000)), at)
+    def adopt(self, at, replica_id, model=M, place=None, *, is_asleep=False):
+        address = Address("127.0.0.1", 9000)
+        return self.on(ReplicaAdopted(ReplicaId(replica_id), model, address, is_asleep, place=place), at)
 
     def signals(self, at, gpu_utilization=None, model=M):
         return self.on(SignalsReported(model, gpu_utilization), at)
@@ -132,6 +135,8 @@ def model(
     *,
     restarts=None,
     gpus=0,
+    kind="",
+    memory=None,
     price=0.0,
     slots=8,
     start_deadline=600.0,
@@ -149,6 +154,8 @@ def model(
         scaling=Scaling(**s),
         restarts=restarts or Restarts(),
         gpus=gpus,
+        kind=kind,
+        memory_bytes=memory,
         price_per_h=price,
         start_deadline_s=start_deadline,
         drain_deadline_s=drain_deadline,

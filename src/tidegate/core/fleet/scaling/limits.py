@@ -1,7 +1,7 @@
 """The final clamp: no path to a number of replicas goes around ``grant``.
 
-Each model's own minimum and maximum, then the caps over all models: replicas, GPUs, money per hour,
-starts per hour. The caps are the stronger ones: a minimum that they leave no room for is not met, and
+Each model's own minimum and maximum, then the caps over all models: replicas, GPUs, places on the nodes, money per
+hour, starts per hour. The caps are the stronger ones: a minimum that they leave no room for is not met, and
 the grant says which cap it was.
 """
 
@@ -10,21 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heapreplace
 
+from tidegate.core.fleet.placement import Ground
+from tidegate.core.fleet.sizes import Size
+from tidegate.core.nodes import NOWHERE, Place
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
-
-
-@value
-class Size:
-    """What one replica takes."""
-
-    gpus: int
-    price_per_h: float
-    kind: str = ""
-    """Of GPUs; empty: any."""
-    memory_bytes: int | None = None
-    """On each of its GPUs; None: they are its own."""
 
 
 @value
@@ -44,6 +35,13 @@ class Wish:
     """Of those held, the ones that sleep: no start, but their GPUs may be somebody else's by now."""
     sizes: tuple[Size, ...] = ()
     """What each one takes, in the order in which they get room, where they differ; the rest take ``size``."""
+    places: tuple[Place, ...] = ()
+    """Of those held and awake, where they stand, in the order in which they are kept. Said where nodes are known and
+    somebody is to be started."""
+    beds: tuple[Place, ...] = ()
+    """Of those asleep, where each can wake."""
+    is_kept_for: bool = False
+    """A node is kept free for a start of this model."""
 
     @property
     def bounded(self) -> int:
@@ -75,12 +73,20 @@ class Grant:
     held_by: str | None
 
 
-class Room:
-    """What the caps leave. Each replica and each start is taken from it once."""
+NO_PLACE = "fleet.gpus"
+"""The rule that is broken by a replica for which there is no place."""
 
-    def __init__(self, limits: FleetLimits, taken: Iterable[Size], starts_left: int) -> None:
+
+class Room:
+    """What the caps leave, and the nodes. Each replica and each start is taken from it once."""
+
+    def __init__(
+        self, limits: FleetLimits, taken: Iterable[Size], starts_left: int, ground: Ground | None = None
+    ) -> None:
+        """``ground``: with all that is taken; None where nodes are not known, and GPUs are only counted."""
         self._limits = limits
         self._starts_left = starts_left
+        self._ground = ground
         self._replicas = 0
         self._gpus = 0
         self._cost_per_h = 0.0
@@ -90,13 +96,16 @@ class Room:
     def __repr__(self) -> str:
         return f"<Room replicas={self._replicas} gpus={self._gpus} starts_left={self._starts_left}>"
 
-    def refuses(self, size: Size, *, starts: bool) -> str | None:
-        """The cap that one more such replica would break; None when it fits."""
+    def refuses(self, size: Size, *, starts: bool, is_kept_for: bool = False) -> str | None:
+        """The cap that one more such replica would break, or that there is no place for it; None when it fits. What
+        does not start stands somewhere already."""
         limits = self._limits
         if limits.max_replicas is not None and self._replicas + 1 > limits.max_replicas:
             return "fleet.max_replicas"
         if limits.max_gpus is not None and self._gpus + size.gpus > limits.max_gpus:
             return "fleet.max_gpus"
+        if starts and self.place_for(size, is_kept_for=is_kept_for) is None:
+            return NO_PLACE
         # A thousandth of a cent: sums of prices are not exact in floats.
         if (
             limits.max_cost_per_h is not None
@@ -105,24 +114,62 @@ class Room:
             return limits.cost_rule
         return "fleet.max_starts_per_hour" if starts and self._starts_left <= 0 else None
 
-    def take(self, size: Size, *, starts: bool) -> str | None:
-        """Take the room for one more; the cap that forbids it, or None when it was taken."""
-        refused = self.refuses(size, starts=starts)
-        if refused is None:
-            self._occupy(size)
-            self._starts_left -= starts
-        return refused
+    def start(self, size: Size, *, is_kept_for: bool = False) -> Place:
+        """Take the room for one more that is started, which was not refused, and say where it goes."""
+        place = self.place_for(size, is_kept_for=is_kept_for) or NOWHERE
+        self._starts_left -= 1
+        self.keep(size, place)
+        return place
 
-    def exchange(self, old: Size, new: Size) -> str | None:
-        """Let one that is there take another size; the cap that forbids it, or None when it has been done."""
-        self._replicas -= 1
-        self._gpus -= old.gpus
-        self._cost_per_h -= old.price_per_h
+    def keep(self, size: Size, place: Place = NOWHERE) -> None:
+        """Take the room for one that is there, and was not refused."""
+        self._occupy(size)
+        if self._ground is not None:
+            self._ground.hold(place)
+
+    def fits(self, place: Place) -> bool:
+        """The GPUs of this place are free for it, as far as is known."""
+        return self._ground is None or self._ground.fits(place)
+
+    def exchange(self, old: Size, new: Size, place: Place = NOWHERE) -> str | None:
+        """Let one that is there take another size; the cap that forbids it, or None when it has been done. ``place``:
+        where it stands, if it gives its GPUs back or takes them again."""
+        self._occupy(old, -1)
         # What needs no more than before breaks nothing that is not broken already.
         grows = new.gpus > old.gpus or new.price_per_h > old.price_per_h
         refused = self.refuses(new, starts=False) if grows else None
+        if refused is None and not self._moves(old, new, place):
+            refused = NO_PLACE
         self._occupy(new if refused is None else old)
         return refused
+
+    def fits_instead(self, old: Size, place: Place, new: Size, *, is_kept_for: bool = False) -> bool:
+        """One of a size would fit as soon as another, which stands at this place, is gone; the starts left aside."""
+        self._occupy(old, -1)
+        if self._ground is not None:
+            self._ground.free(place)
+        fits = self.refuses(new, starts=False) is None
+        fits = fits and self.place_for(new, is_kept_for=is_kept_for) is not None
+        self.keep(old, place)
+        return fits
+
+    def _moves(self, old: Size, new: Size, place: Place) -> bool:
+        """Take or give back the GPUs of this place; False when somebody else has them."""
+        if self._ground is None or (old.gpus > 0) == (new.gpus > 0):
+            return True
+        if not new.gpus:
+            self._ground.free(place)
+            return True
+        if self._ground.fits(place):
+            self._ground.hold(place)
+            return True
+        return False
+
+    def place_for(self, size: Size, *, is_kept_for: bool = False) -> Place | None:
+        """Where one more could go, whatever the caps say; None: nowhere."""
+        if self._ground is None or not size.needs_place:
+            return NOWHERE
+        return self._ground.find(size, is_kept_for=is_kept_for)
 
     def holds(self, wishes: Iterable[Wish]) -> bool:
         """True when all of these fit together, in whatever order."""
@@ -147,10 +194,10 @@ class Room:
             and starts <= max(0, self._starts_left)
         )
 
-    def _occupy(self, size: Size) -> None:
-        self._replicas += 1
-        self._gpus += size.gpus
-        self._cost_per_h += size.price_per_h
+    def _occupy(self, size: Size, by: int = 1) -> None:
+        self._replicas += by
+        self._gpus += by * size.gpus
+        self._cost_per_h += by * size.price_per_h
 
 
 @value
@@ -167,6 +214,8 @@ class PoolWish:
     kept_asleep: int
     warm_size: Size
     sleeping_size: Size
+    places: tuple[Place, ...] = ()
+    """Of those that are warm, where they stand."""
 
 
 @value
@@ -178,35 +227,49 @@ class PoolGrant:
 
 
 def grant_pools(
-    wishes: Sequence[PoolWish], limits: FleetLimits, taken: Iterable[Size]
+    wishes: Sequence[PoolWish], limits: FleetLimits, taken: Iterable[Size], ground: Ground | None = None
 ) -> dict[ModelId, PoolGrant]:
     """Every model's pool, within what the caps leave beside ``taken``: sleepers first, since they take next to
-    nothing and cost a whole start to get back; then the least warm ones, then those that may just as well stay."""
-    room = Room(limits, taken, 0)
+    nothing and cost a whole start to get back; then the least warm ones, then those that may just as well stay.
+    ``ground``: with what was granted beside the pools and who waits for a place, if somebody is to be started."""
+    room = Room(limits, taken, 0, ground)
     asleep: dict[ModelId, int] = {}
     warm: dict[ModelId, int] = {}
+    standing = {wish.model: [place for place in wish.places if room.fits(place)] for wish in wishes}
     for wish in wishes:
-        asleep[wish.model] = _filled(room, wish.sleeping_size, max(wish.sleeping, wish.kept_asleep))
-        warm[wish.model] = 0
+        asleep[wish.model] = _filled(room, wish.sleeping_size, max(wish.sleeping, wish.kept_asleep), [])
     for wish in wishes:
-        warm[wish.model] = _filled(room, wish.warm_size, wish.warm)
+        # Those in whose place somebody else is to start give way.
+        least = wish.warm - len(wish.places) + len(standing[wish.model])
+        warm[wish.model] = _filled(room, wish.warm_size, least, standing[wish.model])
     for wish in wishes:
-        more = max(0, wish.kept_warm - wish.warm) if warm[wish.model] == wish.warm else 0
-        warm[wish.model] += _filled(room, wish.warm_size, more)
+        away = len(wish.places) - len(standing[wish.model])
+        has = warm[wish.model]
+        more = max(0, wish.kept_warm - away - has) if has >= wish.warm - away else 0
+        warm[wish.model] += _filled(room, wish.warm_size, more, standing[wish.model][has:])
     return {wish.model: PoolGrant(warm[wish.model], asleep[wish.model]) for wish in wishes}
 
 
-def _filled(room: Room, size: Size, count: int) -> int:
+def _filled(room: Room, size: Size, count: int, places: Sequence[Place]) -> int:
+    """How many of so many fit; the first of them stand at these places."""
     for taken in range(count):
-        if room.take(size, starts=False) is not None:
+        place = places[taken] if taken < len(places) else room.place_for(size)
+        if place is None or room.refuses(size, starts=False) is not None:
             return taken
-    return count
+        room.keep(size, place)
+    return max(0, count)
 
 
 def grant(
-    wishes: Sequence[Wish], limits: FleetLimits, leaving: Iterable[Size], starts_left: int
+    wishes: Sequence[Wish],
+    limits: FleetLimits,
+    leaving: Iterable[Size],
+    starts_left: int,
+    ground: Ground | None = None,
 ) -> dict[ModelId, Grant]:
-    """Every model's number, within all limits at once. ``leaving`` still takes room but can't be kept.
+    """Every model's number, within all limits at once. ``leaving`` still takes room but can't be kept. ``ground``: the
+    nodes with what is leaving, where they are known and somebody is to be started or woken; what is granted stands on
+    it afterwards.
 
     Room is given out in this order, in each step to whoever has least:
 
@@ -216,9 +279,12 @@ def grant(
     4. a first replica for each model that has none;
     5. the rest;
     6. models whose starts fail.
+
+    So whoever starts finds a place beside all that stays. What goes makes room here at once; that nothing is started
+    before it is gone is held where it is started.
     """
-    room = Room(limits, leaving, starts_left)
-    if room.holds(wishes):  # then the order does not matter, and nearly always it is so
+    room = Room(limits, leaving, starts_left, ground)
+    if ground is None and room.holds(wishes):  # then the order does not matter, and nearly always it is so
         return {wish.model: _outcome(wish, wish.bounded, None) for wish in wishes}
     sharing = _Sharing(room)
     startable = [wish for wish in wishes if wish.can_start]
@@ -247,6 +313,8 @@ class _Sharing:
         self._room = room
         self._granted: dict[ModelId, int] = {}
         self._refused: dict[ModelId, str] = {}
+        self._beds: dict[ModelId, list[Place]] = {}
+        """Where sleepers could still wake."""
 
     def fill(self, among: Sequence[Wish], upto: Callable[[Wish], int]) -> None:
         """Give each up to its number, always to whoever has least; equals in the order given."""
@@ -265,9 +333,27 @@ class _Sharing:
         return _outcome(wish, self._granted.get(wish.model, 0), self._refused.get(wish.model))
 
     def _take(self, wish: Wish, have: int) -> bool:
-        cap = self._room.take(wish.size_of(have), starts=have >= wish.held)
+        place = self._place_of(wish, have) if have < wish.held else None
+        cap = self._room.refuses(wish.size_of(have), starts=place is None, is_kept_for=wish.is_kept_for)
         if cap is not None:
             self._refused[wish.model] = cap
             return False
+        if place is None:
+            self._room.start(wish.size_of(have), is_kept_for=wish.is_kept_for)
+        else:
+            self._room.keep(wish.size_of(have), place)
         self._granted[wish.model] = have + 1
         return True
+
+    def _place_of(self, wish: Wish, have: int) -> Place | None:
+        """Where the next of those that are there stands; None for a sleeper whose GPUs somebody else has: another is
+        started for it."""
+        if have < wish.awake:
+            return wish.places[have] if have < len(wish.places) else NOWHERE
+        beds = self._beds.setdefault(wish.model, list(wish.beds))
+        if not wish.beds:
+            return NOWHERE
+        free = next((place for place in beds if self._room.fits(place)), None)
+        if free is not None:
+            beds.remove(free)
+        return free
