@@ -17,6 +17,7 @@ from tidegate.cli.demo import demo_command
 from tidegate.cli.emulating import emulate_command
 from tidegate.cli.explaining import explain_command
 from tidegate.cli.replaying import replay_command
+from tidegate.cli.scaling import scale_command
 from tidegate.cli.serving import serve_command
 from tidegate.cli.simulating import simulate_command
 from tidegate.cli.tracing import trace_group
@@ -38,6 +39,7 @@ cli.add_command(demo_command)
 cli.add_command(emulate_command)
 cli.add_command(explain_command)
 cli.add_command(replay_command)
+cli.add_command(scale_command)
 cli.add_command(simulate_command)
 cli.add_command(conformance_command)
 cli.add_command(trace_group)

@@ -25,6 +25,7 @@ from tidegate.adapters import lora
 from tidegate.adapters.base import Manners
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.base import FleetInUse
+from tidegate.cli.by_hand import ByHand
 from tidegate.cli.fleets import Fleets
 from tidegate.cli.limits import raise_file_limit
 from tidegate.cli.metrics import FleetMetrics, page_of
@@ -47,6 +48,7 @@ from tidegate.runtime.cache_watch import CacheWatch
 from tidegate.runtime.clock import WallClock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
+from tidegate.runtime.hands import HandFile
 from tidegate.runtime.journal import FileJournal, NoJournal
 from tidegate.runtime.spending import SpendingFile
 
@@ -104,6 +106,7 @@ class Service:
             resumes=self._resumes,
             outlets=outlets_for(settings, policy),
         )
+        self._by_hand = ByHand(self._control, HandFile(settings.state_dir), lambda: self._settings)
         self._pages = Pages(self._control, self._meters, self._fleets.last_words, self._prefixes.findings)
         self._admin = AdminServer(
             settings.gateway.admin_host,
@@ -111,6 +114,7 @@ class Service:
             fleet=lambda: self._pages.fleet(self._settings),
             metrics_text=metrics_page,
             recent=self._pages.decisions,
+            scale=self._by_hand.scale,
         )
         self.ready = asyncio.Event()
         """Set once requests are accepted."""
@@ -156,6 +160,7 @@ class Service:
         if spilt is not None:
             self._dispatch.handle(spilt)
         tell_outlets(self._settings)
+        self._by_hand.restore()
         self._control.handle(_fleet_configured(self._settings))
         self._dispatch.handle(ReportDue())
         # What exists now lives as long as the process. Frozen, it is not walked by full collections any
@@ -257,6 +262,7 @@ class Service:
 
     def _tick_control(self) -> None:
         self._control.handle(Tick())
+        self._by_hand.keep()
         self._spending.keep(self._control.view, self._dispatch.spilt_minutes, self._clock.now_s())
 
     def _look_at_policy(self) -> None:

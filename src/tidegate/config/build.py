@@ -20,7 +20,7 @@ from tidegate.config.model_rules import address
 from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings, SpillUpstream
-from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Gateway
+from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Fleet, Gateway
 from tidegate.config.variant_keys import VariantKeys
 from tidegate.config.variant_rules import addresses_of, as_variant
 from tidegate.config.weights_keys import Weights
@@ -57,10 +57,8 @@ def built(policy: Policy, base: Path) -> Settings:
     journal_dir = None
     if journal is not None:
         journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
-    models = {
-        ModelId(name): _model(name, model, base, fleet.timezone) for name, model in policy.models.items()
-    }
-    limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone"))
+    models = {ModelId(name): _model(name, model, base, fleet) for name, model in policy.models.items()}
+    limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone", "manual", "manual_for_s"))
     return Settings(
         gateway=_gateway(policy.gateway),
         models=MappingProxyType(models),
@@ -72,6 +70,8 @@ def built(policy: Policy, base: Path) -> Settings:
         gpus=tuple(fleet.gpus),
         queues=replace(ALL_QUEUES, **_values(policy.gateway.queues)),
         timezone=fleet.timezone,
+        manual=fleet.manual,
+        manual_for_s=fleet.manual_for_s,
         shifts=MappingProxyType({ModelId(name): _shift(shift) for name, shift in policy.shifts.items()}),
     )
 
@@ -104,17 +104,17 @@ def _gateway(section: Gateway) -> GatewaySettings:
     return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys", "queues"))
 
 
-def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSettings:
+def _model(name: str, model: ModelKeys, base: Path, shared: Fleet) -> ModelSettings:
     queue = QueueLimits(**_values(model.queue))
     spec = _spec(name, model, base) if model.static is None else None
     variants = {
-        key: _model(name, as_variant(model, each), base, timezone) for key, each in model.variants.items()
+        key: _model(name, as_variant(model, each), base, shared) for key, each in model.variants.items()
     }
     parsed = tuple(where for where in map(address, model.static or ()) if where is not None)
     fleet = FleetModel(
         engine=model.engine,
         slots=model.slots,
-        scaling=_scaling(model.scaling, model, timezone),
+        scaling=_scaling(model.scaling, model, shared.timezone),
         restarts=Restarts(**_values(model.restarts)),
         gpus=model.gpus,
         kind=model.kind or "",
@@ -127,6 +127,8 @@ def _model(name: str, model: ModelKeys, base: Path, timezone: str) -> ModelSetti
         expected_start_s=model.expected_start_s,
         pool=Pool(**_values(model.pool)),
         prefetch=Prefetching(model.prefetch),
+        adopts_ends=shared.manual == "adopt",
+        by_hand_for_s=shared.manual_for_s,
         spill_cost_per_h=0.0 if model.spill is None else model.spill.max_cost_per_h,
         shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
         command_hash=""

@@ -37,7 +37,11 @@ def render(settings: Settings) -> str:
         }
         for digest, client in settings.gateway.keys.items()
     ]
-    fleet = asdict(settings.limits) | {"state_dir": str(settings.state_dir), "timezone": settings.timezone}
+    fleet = (
+        asdict(settings.limits)
+        | {"state_dir": str(settings.state_dir), "timezone": settings.timezone}
+        | {"manual": settings.manual, "manual_for_s": settings.manual_for_s}
+    )
     journal = {"dir": str(settings.journal_dir), "max_bytes": settings.journal_max_bytes}
     whole = {
         "gateway": _written(Gateway, gateway)

@@ -119,7 +119,7 @@ class FloorKeys(Strict):
 
 def schedule_of(floors: list[FloorKeys], timezone: str) -> Schedule:
     """The floors with their zone's local time."""
-    if not floors:
+    if not floors and timezone == "UTC":
         return Schedule()
     made = tuple(ScheduledFloor(floor.replicas, floor.from_s, floor.until_s, floor.days) for floor in floors)
     return Schedule(made, _ahead(timezone))

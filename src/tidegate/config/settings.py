@@ -124,6 +124,9 @@ class Settings:
     """Names behind which several models stand."""
     timezone: str = "UTC"
     """Of the hours in schedules."""
+    manual: str = "revert"
+    """Or ``adopt``: what somebody has ended by hand stays ended for a while."""
+    manual_for_s: float = 3_600.0
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""
 

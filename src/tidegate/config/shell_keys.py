@@ -15,11 +15,12 @@ from tidegate.config.dispatch_keys import Queues
 from tidegate.config.section import KIND, MAX_REPLICAS, PATH, Section, Strict
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.nodes import Gpu
-from tidegate.core.settings import FleetLimits
+from tidegate.core.settings import FleetLimits, FleetModel
 
 JOURNAL_MAX_BYTES = 256 * 1024 * 1024
 
-_GATEWAY, _FLEET = GatewaySettings(), FleetLimits()
+_GATEWAY, _FLEET, _MODEL = GatewaySettings(), FleetLimits(), FleetModel(engine="")
+_MANUAL = kinds.choice("name", "revert", "adopt")
 _PORT = kinds.whole(0, 65_535)
 _HOST = kinds.text(
     "host", r"[A-Za-z0-9:]([A-Za-z0-9._:-]{0,251}[A-Za-z0-9:])?", "an IP address or a host name"
@@ -227,6 +228,14 @@ class Fleet(Section):
         default=[],
         description="The GPUs that replicas may be given, by number. One whose memory is said can carry several "
         "replicas of models that say theirs",
+    )
+    manual: Annotated[str, _MANUAL] = Field(
+        default="revert",
+        description="What becomes of a replica here that somebody else has ended in good order (SIGTERM): `revert` starts "
+        "another; `adopt` holds one fewer until demand asks for more than it did",
+    )
+    manual_for_s: Annotated[float, kinds.duration("1s", "30d")] = Field(
+        default=_MODEL.by_hand_for_s, alias="manual_for", description="With `adopt`, or until this is over"
     )
     state_dir: Annotated[str, PATH] | None = Field(
         default=None,

@@ -221,6 +221,8 @@ class ReplicaSeen:
     detail: str = ""
     """For a failure: the reason, in our words. It goes to clients and into the journal, so nothing that an
     engine wrote may be in it: that may be a secret or a prompt."""
+    by_hand: bool = False
+    """It ended in good order and nobody here had asked it to: somebody else has."""
 
 
 @value
@@ -235,6 +237,21 @@ class ReplicaAdopted:
     """In which of the model's ways it was started; empty: as its own settings say."""
     place: Place | None = None
     """Its GPUs; None: it has none, or nobody knows."""
+
+
+@value
+class ScaledByHand:
+    """Somebody set a model's number, or lets the law have it again; or a former controller had such a number."""
+
+    model: ModelId
+    replicas: int | None
+    """None: the law's number counts again."""
+    for_s: float = 0.0
+    """How long it counts."""
+    at_least: bool = False
+    """A floor; else the number itself."""
+    asked: int | None = None
+    """Set where a replica was ended by hand: more demand than this ends the number."""
 
 
 @value

@@ -399,6 +399,10 @@ class FleetModel:
     command_hash: str = ""
     """The same for two replicas that are started alike. Those started otherwise are replaced."""
     pool: Pool = NO_POOL
+    adopts_ends: bool = False
+    """A replica that somebody else has ended in good order is not started anew: one fewer holds ..."""
+    by_hand_for_s: float = 3_600.0
+    """... for so long, or until demand asks for more."""
     spill_cost_per_h: float = 0.0
     """What gateways may spend in any hour at its pay-per-token upstream."""
     shadow: ScalingPolicy | None = None

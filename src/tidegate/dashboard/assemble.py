@@ -23,6 +23,7 @@ from tidegate.dashboard.page import (
     ModelPage,
     QueuePage,
     ReplicaPage,
+    SpillPage,
 )
 
 
@@ -114,6 +115,23 @@ def _model(
         expected_ready_s=view.expected_ready_s,
         last_failure=_failure(view.last_failure, last_words),
         shadow=view.shadow,
+        hand=view.hand,
+        spill=_spill(demand, settings),
+    )
+
+
+def _spill(demand: ModelDemand | None, settings: ModelSettings | None) -> SpillPage | None:
+    bounds = settings.dispatch.spill if settings else None
+    if bounds is None:
+        return None
+    if demand is None:
+        return SpillPage(0, 0, 0.0, 0.0, bounds.max_cost_per_h)
+    return SpillPage(
+        demand.spilt_in_flight,
+        demand.spilt_total,
+        demand.spilt_cost_total,
+        demand.spilt_cost_last_h,
+        bounds.max_cost_per_h,
     )
 
 

@@ -1,13 +1,13 @@
 """Who may read the admin pages: a browser that was pointed at them, and nobody through it.
 
 The pages carry no password, so a page on the open web must not be able to read them by naming this
-machine in its own domain (DNS rebinding), by embedding them, or by fetching them from elsewhere. Only
-reading is possible at all.
+machine in its own domain (DNS rebinding), by embedding them, or by fetching them from elsewhere. But for
+the paths that are named as such, only reading is possible at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -41,25 +41,26 @@ HEADERS = {
 }
 
 
-def guard(hosts: Hosts) -> Middleware:
+def guard(hosts: Hosts, writable: Collection[str] = ()) -> Middleware:
     """A middleware that answers for the pages when they may not be read."""
 
     @web.middleware
     async def check(
         request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        refused = refusal(hosts, request)
+        refused = refusal(hosts, request, writable)
         return refused if refused is not None else await handler(request)
 
     return check
 
 
-def refusal(hosts: Hosts, request: web.Request) -> web.Response | None:
+def refusal(hosts: Hosts, request: web.Request, writable: Collection[str] = ()) -> web.Response | None:
     """Why this request is not answered; None when it is."""
     names = request.headers.getall("Host", [])
     if len(names) != 1 or not hosts.allow(names[0]) or not request.raw_path.startswith("/"):
         return web.Response(status=421, text="This address is not known here by that name.\n")
-    if request.method not in ("GET", "HEAD"):
+    is_change = request.method == "POST" and request.path in writable
+    if request.method not in ("GET", "HEAD") and not is_change:
         return web.Response(
             status=405, text="These pages can only be read.\n", headers={"Allow": "GET, HEAD"}
         )
@@ -68,7 +69,7 @@ def refusal(hosts: Hosts, request: web.Request) -> web.Response | None:
         return web.Response(status=403, text="These pages are not for other sites.\n")
     # A browser says where a fetch comes from; following a link to a page from elsewhere is fine.
     elsewhere = request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site")
-    if elsewhere and request.headers.get("Sec-Fetch-Mode") != "navigate":
+    if elsewhere and (is_change or request.headers.get("Sec-Fetch-Mode") != "navigate"):
         return web.Response(status=403, text="These pages are not for other sites.\n")
     return None
 

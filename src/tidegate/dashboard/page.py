@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tidegate.core.effects import Prediction, Shadowed
 from tidegate.core.fleet import SpendingView
+from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.lifecycle import State
 from tidegate.core.types import LatencySummary, ModelId, ReplicaId
 
@@ -53,6 +54,18 @@ class FailurePage:
 
 
 @dataclass(frozen=True, slots=True)
+class SpillPage:
+    """One model's requests at its pay-per-token upstream. The totals only ever grow."""
+
+    in_flight: int
+    requests_total: int
+    cost_total: float
+    cost_last_h: float
+    """With the most that those in flight may cost."""
+    max_cost_per_h: float
+
+
+@dataclass(frozen=True, slots=True)
 class ModelPage:
     """One configured model. The totals only ever grow; rates are read from their growth."""
 
@@ -76,6 +89,10 @@ class ModelPage:
     last_failure: FailurePage | None = None
     shadow: Shadowed | None = None
     """How a second policy would do on the same traffic; None without one."""
+    hand: HandNumber | None = None
+    """The number that somebody set; None: the scaling law's counts."""
+    spill: SpillPage | None = None
+    """What goes to a pay-per-token upstream; None without one."""
 
 
 @dataclass(frozen=True, slots=True)

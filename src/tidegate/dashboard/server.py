@@ -1,4 +1,4 @@
-"""The admin address: the live page, ``/fleet``, ``/metrics``, ``/feed`` and ``/health``. Read-only.
+"""The admin address: the live page, ``/fleet``, ``/metrics``, ``/feed`` and ``/health``; and ``/scale``, which changes something.
 
 It never holds a brain. What it shows comes in through callables, which are asked on the event loop and
 must be quick.
@@ -15,9 +15,11 @@ import msgspec
 from aiohttp import web
 
 from tidegate.config.hosts import Hosts
+from tidegate.dashboard import scaling
 from tidegate.dashboard.feed import Feed
 from tidegate.dashboard.guard import guard, harden
 from tidegate.dashboard.page import DecisionPage, FleetPage
+from tidegate.dashboard.scaling import Scale, Scaling
 
 STOP_WITHIN_S = 2.0
 KEEPALIVE_S = 15.0
@@ -45,14 +47,17 @@ class AdminServer:
         metrics_text: Callable[[], bytes],
         recent: Callable[[], Sequence[DecisionPage]],
         names: Iterable[str] = (),
+        scale: Scale | None = None,
     ) -> None:
         """``recent`` gives the last decisions, oldest first; port 0 takes a free one.
 
-        ``names`` are further host names under which browsers may ask for the pages.
+        ``names`` are further host names under which browsers may ask for the pages. Without ``scale`` nothing can be
+        changed.
         """
         self._host, self._port = host, port
         self._fleet = fleet
         self._metrics_text = metrics_text
+        self._scaling = None if scale is None else Scaling(scale)
         self._feed = Feed(fleet, recent)
         self._reading: asyncio.Task[None] | None = None
         self._runner = web.AppRunner(
@@ -96,12 +101,15 @@ class AdminServer:
         await self._runner.cleanup()
 
     def _app(self, hosts: Hosts) -> web.Application:
-        app = web.Application(middlewares=[guard(hosts)])
+        writable = () if self._scaling is None else (scaling.PATH,)
+        app = web.Application(middlewares=[guard(hosts, writable)], client_max_size=scaling.BODY_BYTES_MAX)
         app.on_response_prepare.append(harden)
         app.router.add_get("/fleet", self._get_fleet)
         app.router.add_get("/metrics", self._get_metrics)
         app.router.add_get("/health", self._get_health)
         app.router.add_get("/feed", self._get_feed, allow_head=False)
+        if self._scaling is not None:
+            app.router.add_post(scaling.PATH, self._scaling.post)
         for path, (name, kind) in ASSETS.items():
             app.router.add_get(path, _page(name, kind))
         return app

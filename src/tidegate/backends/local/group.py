@@ -17,6 +17,10 @@ _GIVE_UP_AFTER_S = 20.0
 """After SIGKILL. What lives on then waits inside the kernel, for a disk or a GPU, and cannot be killed."""
 
 
+GOOD_ENDS = frozenset((0, -signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT))
+"""A signal that asks for an end, or the exit code that shells make of it. What runs out of memory gets SIGKILL."""
+
+
 class Group:
     """The processes of one replica, from the first one's start to the last one's end."""
 
@@ -31,6 +35,10 @@ class Group:
 
     def __repr__(self) -> str:
         return f"<Group of {self._replica_id}, pid {self.first.pid if self.first else None}>"
+
+    def ended_in_good_order(self) -> bool:
+        """As engines do that are asked to, once ``exited`` is set. Of one that was adopted it is not known: no."""
+        return (processes.exit_code_of(self.first.pid) if self.first else None) in GOOD_ENDS
 
     def how_it_ended(self) -> str:
         """In words, once ``exited`` is set."""

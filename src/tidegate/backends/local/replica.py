@@ -139,8 +139,9 @@ class Replica:
         except Exception as error:
             log.exception("replica %s: the backend failed", self.replica_id)
             detail = f"the backend failed ({type(error).__name__})"
-        self.is_ready = False
         is_asked = self._stop.is_set() and not self._is_silent
+        by_hand = self.is_ready and not self._stop.is_set() and self._ended_in_good_order()
+        self.is_ready = False
         if not await self._end(self.model.stop_grace_s if is_asked else _NOTHING_LEFT_S):
             return
         self._give_back()
@@ -150,7 +151,7 @@ class Replica:
             detail,
             self._site.logs.path(self.replica_id),
         )
-        self._site.report(ReplicaSeen(self.replica_id, Seen.EXITED, detail=detail))
+        self._site.report(ReplicaSeen(self.replica_id, Seen.EXITED, detail=detail, by_hand=by_hand))
 
     async def _go_on(self, first: Identity) -> str:
         self._group = Group(self._site.state.fleet_id, self.replica_id, first)
@@ -381,6 +382,9 @@ class Replica:
             except TimeoutError:
                 grace_s = 0.0
         return True
+
+    def _ended_in_good_order(self) -> bool:
+        return self._group is not None and self._group.exited.is_set() and self._group.ended_in_good_order()
 
     def _give_back(self) -> None:
         """Everything that it had."""

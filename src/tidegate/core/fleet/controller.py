@@ -33,6 +33,7 @@ from tidegate.core.events import (
     FleetConfigured,
     ReplicaAdopted,
     ReplicaSeen,
+    ScaledByHand,
     SignalsReported,
     SpendingRestored,
     Tick,
@@ -66,6 +67,7 @@ FleetEvent = (
     | WeightsSeen
     | SignalsReported
     | SpendingRestored
+    | ScaledByHand
     | Tick
 )
 FleetEffect = (
@@ -88,8 +90,8 @@ class FleetController:
         self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
         self._spending = Spending()
         self._routes = RouteBook()
-        self._early: list[ReplicaAdopted | ReplicaSeen] | None = []
-        """What was seen of replicas before the first configuration; None once there is one."""
+        self._early: list[ReplicaAdopted | ReplicaSeen | ScaledByHand] | None = []
+        """What was seen of replicas, and set by hand, before the first configuration; None once there is one."""
         self._wake_s: float | None = None
 
     def __repr__(self) -> str:
@@ -163,7 +165,7 @@ class FleetController:
         match event:
             case FleetConfigured():
                 return self._configure(event, now_s)
-            case ReplicaAdopted() | ReplicaSeen() if self._early is not None:
+            case ReplicaAdopted() | ReplicaSeen() | ScaledByHand() if self._early is not None:
                 self._early.append(event)
             case ReplicaAdopted():
                 return list(self._keeper.seeing.adopt(event, now_s))
@@ -176,6 +178,9 @@ class FleetController:
                 for said in event.report.models:
                     self._spending.hear_spilt(event.report.gateway, said.model, said.spilt_cost_total, now_s)
                 self._keeper.hear(event.report, now_s)
+            case ScaledByHand():
+                if event.model in self._plans:
+                    self._plans[event.model].set_by_hand(event, now_s)
             case SpendingRestored():
                 self._spending.restore(event.minutes, now_s)
                 self._budget.restore(event.starts, now_s)

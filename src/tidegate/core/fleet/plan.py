@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import ceil, inf
 
 from tidegate.core.effects import Decision, Prediction, Shadowed
+from tidegate.core.events import ScaledByHand
+from tidegate.core.fleet.byhand import BY_HAND, HandNumber
 from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica, size_in
@@ -43,6 +45,8 @@ class Plan:
         """Who is to serve, variant by variant; None where there is only one."""
         self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
+        self.hand: HandNumber | None = None
+        """A number that somebody set."""
         self.remark = ""
         """What there is to say of its replicas in this turn, beside their number."""
         self.spent = 0.0
@@ -116,8 +120,32 @@ class Plan:
         return now is not replica.spec and (now is None or now.command_hash != replica.spec.command_hash)
 
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
-        """What this model's policy wants, before the final clamp."""
-        return self.autoscaler.propose(demand, standing, now_s)
+        """What this model's policy wants, or what somebody has set instead, before the final clamp."""
+        proposal = self.autoscaler.propose(demand, standing, now_s)
+        if self.hand is None:
+            return proposal
+        if self.hand.is_over(proposal.asked, now_s):
+            self.hand = None
+            return proposal
+        return self.hand.put_upon(proposal, self.spec.scaling.schedule)
+
+    def set_by_hand(self, event: ScaledByHand, now_s: float) -> None:
+        """Somebody sets the number, or lets the law have it again."""
+        if event.replicas is None or not 0.0 < event.for_s < inf:
+            self.hand = None
+            return
+        until_s = now_s + event.for_s
+        self.hand = HandNumber(max(0, event.replicas), now_s, until_s, event.at_least, event.asked)
+
+    def ended_by_hand(self, now_s: float) -> None:
+        """Somebody has ended a replica that was wanted. Where that is adopted, one fewer holds."""
+        if not self.spec.adopts_ends or self._basis is None:
+            return
+        if self.hand is not None and self.hand.asked is None:
+            return  # A number was set, and it says what is wanted.
+        held = self.desired if self.hand is None else self.hand.replicas
+        until_s = now_s + self.spec.by_hand_for_s
+        self.hand = HandNumber(max(0, held - 1), now_s, until_s, False, self._basis.proposal.asked)
 
     def wish(self, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
         """The proposal in the words of the final clamp."""
@@ -201,6 +229,22 @@ class Plan:
         if basis is None or basis.grant.held_by is None:
             return False
         return basis.grant.held_by.startswith("fleet.") and self.desired < basis.proposal.asked
+
+    @property
+    def sheds(self) -> bool:
+        """Something that will not give way soon keeps it below what its demand asks for: a cap, or a hand."""
+        basis = self._basis
+        if basis is not None and basis.proposal.held_by == BY_HAND and self.desired < basis.proposal.asked:
+            return True
+        return self.is_capped
+
+    @property
+    def kept_at_none(self) -> tuple[str, float] | None:
+        """Why none is to serve though it may be asked for, and until when; None: somebody may be started."""
+        hand = self.hand
+        if hand is None or hand.at_least or hand.replicas or self.spec.scaling.min_replicas:
+            return None
+        return f"it is {hand.said(self.spec.scaling.schedule)}", hand.until_s
 
     @property
     def due_s(self) -> float | None:

@@ -113,19 +113,22 @@ def model_route(
 
     1. Somebody serves.
     2. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
-    3. Somebody sleeps: it can be woken, unless somebody else has its GPU.
-    4. A start is possible: after the back-off and a cold start, if one is to be started.
-    5. Nothing can be started: no use in waiting, for this reason.
+    3. Somebody has set its number to none.
+    4. Somebody sleeps: it can be woken, unless somebody else has its GPU.
+    5. A start is possible: after the back-off and a cold start, if one is to be started.
+    6. Nothing can be started: no use in waiting, for this reason.
     """
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
-            return ModelRoute(plan.model, can_serve=True, sheds=plan.is_capped)
+            return ModelRoute(plan.model, can_serve=True, sheds=plan.sheds)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
     sleeper = next((replica for replica in replicas if replica.state is State.SLEEPING), None)
-    if sleeper is not None:  # 3
+    if plan.kept_at_none is not None:  # 3
+        return ModelRoute(plan.model, False, *plan.kept_at_none)
+    if sleeper is not None:  # 4
         taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING), sleeper.place)
         if taken is not None:
             return ModelRoute(plan.model, False, taken.because, taken.until_s)
@@ -137,12 +140,12 @@ def model_route(
     start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
     took_s = _sum(cold.fetch_s(plan.model), start_s)
     obstacle = launching.obstacle(plan)
-    if obstacle is None:  # 4
+    if obstacle is None:  # 5
         wait = plan.variants.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
     # Not before the obstacle is gone, though nobody may know how long a start will take then.
-    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s or 0.0))  # 5
+    return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s or 0.0))  # 6
 
 
 def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:

@@ -72,6 +72,10 @@ class Seeing:
             self._note_woken(replica, before_s, now_s)
         if replica.state is State.FAILED:
             self._roster.note_failure(replica, before, event.detail or event.seen.value, now_s)
+        if event.by_hand and replica.state is State.FAILED and before is State.SERVING:
+            plan = self._roster.plans.get(replica.model)
+            if plan is not None:
+                plan.ended_by_hand(now_s)
         if event.seen is Seen.GAVE_UP:
             return [self._leaving.stop(replica, "its backend gave up on its start", now_s)]
         if event.seen is Seen.UNRESPONSIVE:

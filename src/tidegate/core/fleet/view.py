@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.fleet.budget import Spent
+from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
@@ -66,6 +67,8 @@ class ModelView:
     replicas: tuple[ReplicaView, ...]
     shadow: Shadowed | None = None
     """How a second policy would do; None without one."""
+    hand: HandNumber | None = None
+    """The number that somebody set; None: the law's counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ def model_view(
         last_failure=last_failure,
         replicas=replica_views(replicas, demand),
         shadow=plan.shadowed,
+        hand=plan.hand,
     )
 
 

@@ -97,6 +97,11 @@ export class Card {
     const isRecent = failure && now - failure.at_s < 300;
     const told = [];
     if (!model.can_serve) told.push(`Cannot serve: ${model.notice ?? "no reason given"}`);
+    const spill = model.spill;
+    if (spill && (spill.in_flight || spill.cost_last_h)) {
+      const money = `${spill.cost_last_h.toFixed(2)} of ${spill.max_cost_per_h.toFixed(2)} within the hour`;
+      told.push(`Spilling to a pay-per-token upstream: ${spill.in_flight} in flight, ${money}`);
+    }
     if (isRecent) {
       told.push(`${clock(failure.at_s)} ${failure.replica_id} failed: ${failure.detail || "no reason given"}`);
       if (failure.last_words) told.push(`its engine's last words: ${failure.last_words}`);

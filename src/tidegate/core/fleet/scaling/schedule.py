@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from tidegate.core.settings import DAY_S, WEEK_S, Schedule, ScheduledFloor
 
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 THURSDAY_S = 3 * DAY_S
 """1970-01-01 was one."""
 
@@ -21,6 +22,17 @@ THURSDAY_S = 3 * DAY_S
 def week_s(schedule: Schedule, now_s: float) -> float:
     """Seconds since Monday, midnight, local time."""
     return (now_s + _ahead_s(schedule, now_s) + THURSDAY_S) % WEEK_S
+
+
+def time_of_day(schedule: Schedule, at_s: float) -> str:
+    """Hours and minutes by local time, such as ``14:05``."""
+    minutes = int(((at_s + _ahead_s(schedule, at_s)) % DAY_S) // 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def day_of_week(schedule: Schedule, at_s: float) -> str:
+    """By local time, such as ``Monday``."""
+    return DAYS[int(week_s(schedule, at_s) // DAY_S)]
 
 
 def floor_at(schedule: Schedule, now_s: float, lead_s: float) -> tuple[int, float | None]:
