@@ -13,6 +13,7 @@ from tidegate import dashboard
 from tidegate.core.lifecycle import State
 from tidegate.dashboard import AdminServer, feed
 from tidegate.dashboard.guard import HEADERS
+from tidegate.dashboard.scaling import Scaled, ScaleOrder
 from tidegate.dashboard.server import ASSETS
 
 
@@ -92,6 +93,99 @@ async def test_every_answer_carries_the_protective_headers(client, path):
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"])
 async def test_nothing_but_reading_is_possible(client, method, path):
     async with client.request(method, path) as answer:
+        assert answer.status == 405
+
+
+class Hand:
+    """Takes orders about numbers."""
+
+    def __init__(self):
+        self.orders = []
+
+    def scale(self, order):
+        if order.model != "qwen":
+            raise ValueError("there is no such model")
+        self.orders.append(order)
+        return Scaled(order.model, 3, "held at 3 by hand until 14:00", 5_000.0)
+
+
+@pytest.fixture
+async def hand(fleet):
+    """An admin server through which numbers can be set, and who takes them."""
+    taken = Hand()
+    server = AdminServer(
+        "127.0.0.1", 0, fleet=fleet.fleet, metrics_text=bytes, recent=fleet.recent, scale=taken.scale
+    )
+    await server.start()
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+        yield session, taken
+    await server.close()
+
+
+async def test_a_number_can_be_set(hand):
+    session, taken = hand
+    async with session.post("/scale", json={"model": "qwen", "replicas": 3, "for_s": 60.0}) as answer:
+        assert (answer.status, await answer.json()) == (
+            200,
+            {"model": "qwen", "desired": 3, "because": "held at 3 by hand until 14:00", "until_s": 5_000.0},
+        )
+    assert taken.orders == [ScaleOrder("qwen", 3, 60.0)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"model": "other", "replicas": 3},
+        {"model": "qwen"},
+        {"model": "qwen", "replicas": 2.5},
+        {"model": "qwen", "replicas": 3, "forever": True},
+        [],
+    ],
+)
+async def test_a_bad_order_is_answered_with_what_is_wrong(hand, body):
+    session, taken = hand
+    async with session.post("/scale", json=body) as answer:
+        assert answer.status == 400
+        assert (await answer.json())["error"]
+    assert taken.orders == []
+
+
+async def test_an_order_is_small(hand):
+    session, taken = hand
+    async with session.post("/scale", json={"model": "q" * 5_000, "replicas": 1}) as answer:
+        assert answer.status == 413
+    assert taken.orders == []
+
+
+@pytest.mark.parametrize(
+    "fields, status",
+    [
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 403),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}, 403),
+        ({"Host": "evil.example"}, 421),
+    ],
+)
+async def test_no_page_of_another_site_can_set_a_number(hand, fields, status):
+    """A browser sends JSON to another site only after asking with OPTIONS, which is refused."""
+    session, taken = hand
+    body = json.dumps({"model": "qwen", "replicas": 3}).encode()
+    async with session.post(
+        "/scale", data=body, headers={"Content-Type": "application/json"} | fields
+    ) as answer:
+        assert answer.status == status
+    async with session.options("/scale", headers={"Origin": "http://evil.example"}) as answer:
+        assert answer.status == 405
+    async with session.get("/scale") as answer:
+        assert answer.status == 405
+    assert taken.orders == []
+
+
+async def test_where_nobody_takes_numbers_none_can_be_set(client):
+    async with client.post("/scale", json={"model": "qwen", "replicas": 3}) as answer:
         assert answer.status == 405
 
 

@@ -557,3 +557,13 @@ def test_what_tidegate_or_somebody_else_was_started_with_may_not():
         "journal.dir",
         "models.other.static",
     ]
+
+
+def test_what_is_done_by_hand_is_reverted_unless_the_policy_adopts_it():
+    plain = parse("models: {m: {engine: vllm, weights: org/model}}").models["m"].fleet
+    assert (plain.adopts_ends, plain.by_hand_for_s) == (False, 3_600.0)
+    text = "fleet: {manual: adopt, manual_for: 20m}\nmodels: {m: {engine: vllm, weights: org/model}}"
+    settings = parse(text)
+    fleet = settings.models["m"].fleet
+    assert (fleet.adopts_ends, fleet.by_hand_for_s) == (True, 1_200.0)
+    assert parse(render(settings)).models["m"].fleet == fleet
