@@ -13,6 +13,7 @@ from math import isfinite
 
 from tidegate.core.capacity import KNOWN_AFTER, Capacity
 from tidegate.core.events import SignalsReported
+from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.scaling.sliding import PeakWindow
@@ -89,11 +90,12 @@ class _Signals:
 class _Model:
     """What is kept of one model from report to report."""
 
-    __slots__ = ("capacities", "capacity", "figures", "past", "peak", "totals")
+    __slots__ = ("capacities", "capacity", "figures", "forecast", "past", "peak", "totals")
 
     def __init__(self) -> None:
         self.peak = PeakWindow()
         self.past = Past()
+        self.forecast = Forecast()
         self.totals = Totals()
         """Over all gateways that there have been, since this controller began."""
         self.figures: dict[str, dict[str, CapacityFigures]] = {}
@@ -114,9 +116,16 @@ class _Model:
         if min(best.prefill_samples, best.decode_samples) >= KNOWN_AFTER:
             self.capacities[figures.gpu] = capacity
 
+    def foresee(self, now_s: float) -> None:
+        """Tell the forecast what came."""
+        if self.forecast.is_due(now_s):
+            rate = self.past.arrivals_per_s(EVERY_S, now_s)
+            if rate is not None:
+                self.forecast.add(rate, now_s)
+
 
 class DemandBook:
-    """All reports, latest of each gateway. Owns the demand windows."""
+    """All reports, latest of each gateway. Owns the demand windows, and what is known of earlier days."""
 
     def __init__(self) -> None:
         self._gateways: dict[str, _Gateway] = {}
@@ -198,9 +207,16 @@ class DemandBook:
             in_flight_tokens=sum([said.in_flight_tokens for said in figures]),
             oldest_wait_s=max([said.oldest_wait_s for said in figures], default=0.0),
             past=kept.past,
+            forecast=kept.forecast,
             capacity=kept.capacity,
             capacities=kept.capacities,
         )
+
+    def forecast(self, model: ModelId) -> Forecast:
+        """What is known of the model's earlier days; begun when it is first asked for."""
+        if model not in self._models:
+            self._models[model] = _Model()
+        return self._models[model].forecast
 
     def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
         """What all gateways together have in flight there; None when no gateway has said."""
@@ -230,6 +246,7 @@ class DemandBook:
             kept.totals = _counted(kept.totals, before.totals, said.totals)
         queued, in_flight = sum([told.queued for told in figures]), sum([told.in_flight for told in figures])
         kept.past.add(now_s, queued, in_flight, kept.totals)
+        kept.foresee(now_s)
 
     def _figures(self, model: ModelId) -> list[_Figures]:
         return [gateway.models[model] for gateway in self._gateways.values() if model in gateway.models]

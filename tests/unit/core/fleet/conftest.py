@@ -67,7 +67,7 @@ class World:
             peak=peak,
             queued_tokens=0,
             in_flight_tokens=0,
-            arrivals_total=0,
+            arrivals_total=more.pop("arrivals", 0),
             ended_total=0,
             output_tokens_total=0,
             oldest_wait_s=0.0,

@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.scaling.forecast import BAND, DAY_S, Forecast
+from tidegate.core.fleet.scaling.forecast import BAND, DAY_S, EVERY_S, PLACE_S, Before, Forecast
 
 LEAD_S = 900.0
-STEP_S = 60.0
 
 
 def fed(rate, days, forecast=None, since_days=0.0):
+    """``rate`` as the mean of each five minutes, and a question after each, as the law asks."""
     forecast = forecast or Forecast(0.05)
-    for step in range(int(since_days * DAY_S / STEP_S), int((since_days + days) * DAY_S / STEP_S)):
-        forecast.add(rate(step * STEP_S), LEAD_S, step * STEP_S)
+    for step in range(int(since_days * DAY_S / EVERY_S), int((since_days + days) * DAY_S / EVERY_S)):
+        now_s = (step + 1) * EVERY_S
+        forecast.add(sum(rate(now_s - EVERY_S + 60 * minute) for minute in range(5)) / 5, now_s)
+        forecast.floor(LEAD_S, now_s)
     return forecast
 
 
@@ -61,8 +63,42 @@ def test_twice_the_traffic_of_yesterday_is_expected_to_stay_that():
 def test_it_stays_within_the_band_of_the_last_hour(rates):
     forecast = Forecast(0.05)
     for number, rate in enumerate(rates * 3):
-        forecast.add(rate, LEAD_S, number * 300.0)
+        forecast.add(rate, number * 300.0)
     forecast.is_believed = True
     floor = forecast.floor(LEAD_S, len(rates) * 3 * 300.0)
 
     assert floor is None or 0.0 <= floor <= BAND * max(rates) + 1e-9
+
+
+# ---- what came before ----
+
+
+def test_what_came_yesterday_at_this_hour_is_known_before_it_is_believed():
+    forecast = fed(lambda at_s: 2.0 if 9 <= at_s % DAY_S / 3600 < 10 else 0.0, 1.3)
+    eight = DAY_S + 8 * 3600.0
+
+    assert not forecast.is_believed
+    assert forecast.before(1_800.0, eight) is None
+    assert forecast.before(3_600.0, eight) == Before(2.0, 1)
+
+
+def test_a_quiet_day_between_leaves_what_came_a_week_ago():
+    forecast = fed(lambda at_s: 3.0 if at_s < 3_600 else 0.0, 6.9)
+
+    assert forecast.before(900.0, 7 * DAY_S) == Before(3.0, 7)
+
+
+@given(st.lists(st.tuples(st.floats(0, 8 * DAY_S), st.floats(0, 100)), max_size=50), st.floats(0, 9 * DAY_S))
+def test_what_is_said_to_have_come_came(noted, now_s):
+    forecast = Forecast()
+    for at, rate in sorted(noted):
+        if at <= now_s:
+            forecast.add(rate, at)
+
+    before = forecast.before(PLACE_S, now_s)
+
+    if before is not None:
+        assert any(
+            before.requests_per_s == pytest.approx(rate, rel=1e-3) for at, rate in noted if at <= now_s
+        )
+        assert before.days_ago in (1, 7)

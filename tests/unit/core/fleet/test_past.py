@@ -94,7 +94,6 @@ class TestCounters:
             )
         past = book.demand(M, 10.0, 60.0).past
         assert past.arrivals_per_s(30.0, 60.0) == pytest.approx(4.0)
-        assert past.prompt_tokens_per_s(30.0, 60.0) == pytest.approx(1_300.0)
         assert past.mean_prompt_tokens(30.0, 60.0) == pytest.approx(325.0)
         assert past.mean_output_tokens(30.0, 60.0) == pytest.approx(20.0)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tidegate.core.effects import Prefetch
 from tidegate.core.events import ReplicaSeen, Tick, WeightsSeen
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
-from tidegate.core.fleet.prefetching import DAY_S, Seasons
+from tidegate.core.fleet.scaling.forecast import DAY_S
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import FleetModel, Prefetching, Restarts, Scaling
 from tidegate.core.types import Address, ModelId
@@ -216,21 +216,21 @@ def test_a_model_that_was_busy_a_day_ago_is_fetched_before_that_hour():
     w.on(seen(0, came=10 * GB, in_s=100.0), 1)
     nine = 9 * 3600.0
     for minute in range(60):
-        w.report(nine + 60 * minute, in_flight=5)
+        w.report(nine + 60 * minute, in_flight=5, arrivals=30 * minute)
         w.on(Tick(), nine + 60 * minute)
-    w.report(nine + 3600, in_flight=0)
+    w.report(nine + 3600, in_flight=0, arrivals=1800)
     w.on(seen(10 * GB, came=10 * GB, in_s=100.0), DAY_S)
 
     at = DAY_S
     while not prefetches(w) and at < 2 * DAY_S:
-        w.report(at)
+        w.report(at, arrivals=1800)
         w.on(Tick(), at)
         at += 60
 
     ((ordered_s, order),) = prefetches(w)
-    assert 900 <= DAY_S + nine - ordered_s <= 1500
+    assert 900 <= DAY_S + nine - ordered_s <= 1800
     assert order.model == M
-    assert order.because == "5 requests at once were seen a day ago, within 15 min of this time"
+    assert order.because == "0.5 requests/s came a day ago, within 15 min of this time"
 
 
 def test_nothing_is_fetched_ahead_of_an_hour_in_which_nobody_ever_asked():
@@ -252,17 +252,3 @@ def test_what_a_replica_pulls_is_not_ordered_beside():
     w.on(Tick(), 2)
 
     assert prefetches(w) == []
-
-
-@given(st.lists(st.tuples(st.floats(0, 8 * DAY_S), st.floats(0, 100)), max_size=50), st.floats(0, 9 * DAY_S))
-def test_what_is_expected_was_seen(noted, now_s):
-    seasons = Seasons()
-    for at, peak in sorted(noted):
-        if at <= now_s:
-            seasons.note(peak, at)
-
-    expected = seasons.expected(now_s, 900.0)
-
-    if expected is not None:
-        assert expected[0] in [peak for at, peak in noted if at <= now_s]
-        assert expected[1] in (DAY_S, 7 * DAY_S)

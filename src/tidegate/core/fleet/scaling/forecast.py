@@ -1,8 +1,9 @@
 """Demand a lead time ahead, from the same hours of the days and weeks before: a floor, never the target.
 
-A day has 96 places of a quarter of an hour. Of each, the highest five-minute rates of the last eight days are kept, and
-those of the last four same days of the week. The forecast for a span is the highest place that it touches: there the
-quantile that leaves the risk, times how today compares with what was usual lately (the trend), by halves and doubles at most.
+A day has 96 places of a quarter of an hour. Of each, the highest five-minute rate is kept, with its date, for four weeks.
+The forecast for a span is the highest place that it touches: there the quantile of the last days, or of the last same days
+of the week, that leaves the risk; times how today compares with what was usual lately (the trend), by halves and doubles at
+most.
 
 It has to prove itself. Every five minutes its former answer for now is compared with what came, and so is the naive one,
 that all stays as it is: both by pinball loss at the same quantile (Koenker and Bassett, 1978), fading with a half-life of a
@@ -15,15 +16,22 @@ Times are on the brain's clock; where its zero lies does not matter, as long as 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from statistics import median
+
+from tidegate.core.knowledge import KnownRates, is_sane
+from tidegate.core.values import value
 
 DAY_S, WEEK_DAYS = 86_400.0, 7
 PLACE_S = 900.0
 PLACES = int(DAY_S / PLACE_S)
 EVERY_S = 300.0
 DAYS_KEPT, WEEKS_KEPT = 8, 4
+PLACES_KEPT = PLACES * WEEK_DAYS * WEEKS_KEPT
 RECENT = 12
 """Five-minute rates that are called the last hour."""
+RISK = 0.05
+"""Of spans, those in which more may come than the forecast says."""
 TREND_LEAST, TREND_MOST = 0.5, 2.0
 BAND = 3.0
 """Times the highest of the last hour: no forecast goes beyond."""
@@ -34,22 +42,30 @@ BETTER = 0.95
 """Of the naive one's loss, what the forecast's may be at most to be believed; once believed, as much."""
 
 
-class Forecast:
-    """The forecaster of one model's rate."""
+@value
+class Before:
+    """What came at these hours of an earlier day."""
 
-    def __init__(self, risk: float) -> None:
+    requests_per_s: float
+    days_ago: int
+
+
+class Forecast:
+    """The forecaster of one model's rate. Owns what is known of earlier days."""
+
+    def __init__(self, risk: float = RISK) -> None:
         self._risk = risk
-        self._days: list[deque[float]] = [deque(maxlen=DAYS_KEPT) for _ in range(PLACES)]
-        self._weeks: list[deque[float]] = [deque(maxlen=WEEKS_KEPT) for _ in range(PLACES * WEEK_DAYS)]
+        self._highest: dict[int, float] = {}
+        """Of each quarter of an hour that is over, counted from the clock's zero."""
         self._place: int | None = None
-        """Counted from the clock's zero: the quarter of an hour that is under way."""
-        self._highest = 0.0
+        """The one under way, and the highest rate in it so far."""
+        self._high = 0.0
         self._recent: deque[float] = deque(maxlen=RECENT)
-        self._sum = 0.0
-        self._count = 0
         self._next_s: float | None = None
         self._claims: deque[tuple[float, float, float]] = deque()
         """For when, what the forecast said, and what the naive one did."""
+        self._may_claim = False
+        """Nothing was claimed since the last rate came."""
         self._loss = self._naive_loss = 0.0
         self._compared = 0
         self.is_believed = False
@@ -58,38 +74,100 @@ class Forecast:
     def __repr__(self) -> str:
         return f"<Forecast believed={self.is_believed} loss={self._loss:.3g} naive={self._naive_loss:.3g}>"
 
-    def add(self, rate: float, lead_s: float, now_s: float) -> None:
-        """The rate is this now."""
-        self._sum += rate
-        self._count += 1
+    def is_due(self, now_s: float) -> bool:
+        """The next rate can be added."""
         if self._next_s is None:
             self._next_s = now_s + EVERY_S
-        if now_s < self._next_s:
+        return now_s >= self._next_s
+
+    def add(self, rate: float, now_s: float) -> None:
+        """So many requests a second have come over the last ``EVERY_S``. Before it ``is_due`` this changes nothing."""
+        if not self.is_due(now_s):
             return
         self._next_s = now_s + EVERY_S
-        mean = self._sum / self._count
-        self._sum, self._count = 0.0, 0
-        self._compare(mean, now_s)
-        self._recent.append(mean)
-        self._keep(mean, now_s)
-        said = self._expected(now_s, lead_s)
-        if said is not None:
-            self._claims.append((now_s + max(lead_s, EVERY_S), said, mean))
+        # Four digits are enough to plan with, and to be written down for weeks.
+        rate = float(f"{rate:.4g}")
+        self._compare(rate, now_s)
+        self._recent.append(rate)
+        self._keep(rate, now_s)
+        self._may_claim = True
 
     def floor(self, lead_s: float, now_s: float) -> float | None:
-        """Not fewer requests a second than this are to be provided for; None while it is not believed."""
-        return self._expected(now_s, lead_s) if self.is_believed else None
+        """Not fewer requests a second than this are to be provided for within the lead time; None while it is not
+        believed. Once after each rate the answer is kept, to be compared with what comes."""
+        if not (self.is_believed or self._may_claim):
+            return None
+        said = self._expected(now_s, lead_s)
+        if self._may_claim:
+            self._may_claim = False
+            if said is not None and self._recent:
+                self._claims.append((now_s + max(lead_s, EVERY_S), said, self._recent[-1]))
+        return said if self.is_believed else None
+
+    def before(self, ahead_s: float, now_s: float) -> Before | None:
+        """The most that came a day or a week ago at the hours from now until ``ahead_s`` from now, whether the forecast is
+        believed or not; None when nothing did."""
+        first, last = int(now_s // PLACE_S), int((now_s + ahead_s) // PLACE_S)
+        found = [
+            Before(self._highest.get(place - days * PLACES, 0.0), days)
+            for days in (1, WEEK_DAYS)
+            for place in range(first, last + 1)
+        ]
+        most = max(found, key=lambda before: before.requests_per_s)
+        return most if most.requests_per_s > 0.0 else None
+
+    # ---- across restarts ----
+
+    def remember(self, now_s: float) -> KnownRates | None:
+        """What outlives this process; None while there is nothing."""
+        if self._place is None:
+            return None
+        kept = [place for place in self._highest if place >= self._place - PLACES_KEPT]
+        rates = tuple(
+            self._highest.get(place) for place in range(min(kept, default=self._place), self._place)
+        )
+        return KnownRates(
+            at_s=now_s,
+            place=self._place,
+            rates=rates,
+            high=self._high,
+            recent=tuple(self._recent),
+            claims=tuple(self._claims),
+            loss=self._loss,
+            naive_loss=self._naive_loss,
+            compared=self._compared,
+            is_believed=self.is_believed,
+            next_s=self._next_s,
+        )
+
+    def restore(self, known: KnownRates, now_s: float) -> None:
+        """Go on from what a former process knew. Its days keep their dates, and its last hour is the last one only for
+        as long; figures that cannot be rates are left out."""
+        rates, here = known.rates[-PLACES_KEPT:], int(now_s // PLACE_S)
+        dated = enumerate(rates, known.place - len(rates))
+        self._highest = {at: rate for at, rate in dated if at < here and rate is not None and is_sane(rate)}
+        if known.place <= here and is_sane(known.high):
+            self._place, self._high = known.place, known.high
+        if 0.0 <= now_s - known.at_s <= RECENT * EVERY_S:
+            self._recent.extend(filter(is_sane, known.recent))
+            self._claims.extend(claim for claim in known.claims[-PLACES:] if all(map(is_sane, claim)))
+            if known.next_s is not None:
+                self._next_s = min(known.next_s, now_s + EVERY_S)
+        if is_sane(known.loss) and is_sane(known.naive_loss):
+            self._loss, self._naive_loss = known.loss, known.naive_loss
+            self._compared, self.is_believed = max(0, known.compared), known.is_believed
 
     # ---- what was usual ----
 
-    def _keep(self, mean: float, now_s: float) -> None:
+    def _keep(self, rate: float, now_s: float) -> None:
         place = int(now_s // PLACE_S)
         if self._place is not None and place != self._place:
-            self._days[self._place % PLACES].append(self._highest)
-            self._weeks[self._place % (PLACES * WEEK_DAYS)].append(self._highest)
-            self._highest = 0.0
+            self._highest[self._place] = self._high
+            self._high = 0.0
+            if len(self._highest) > PLACES_KEPT + PLACES:
+                self._highest = {at: one for at, one in self._highest.items() if at >= place - PLACES_KEPT}
         self._place = place
-        self._highest = max(self._highest, mean)
+        self._high = max(self._high, rate)
 
     def _expected(self, now_s: float, lead_s: float) -> float | None:
         """The quantile of the highest within the lead time; None while those hours have never been seen."""
@@ -102,26 +180,38 @@ class Forecast:
         return max(0.0, min(max(known) * self._trend(first), most))
 
     def _usual(self, place: int) -> float | None:
-        days, weeks = self._days[place % PLACES], self._weeks[place % (PLACES * WEEK_DAYS)]
-        values = sorted(weeks if len(weeks) > 1 else days)
+        weeks = self._seen_at(range(place - PLACES * WEEK_DAYS, place - PLACES_KEPT - 1, -PLACES * WEEK_DAYS))
+        values = sorted(weeks if len(weeks) > 1 else self._lately(place - PLACES))
         if not values:
             return None
         return values[min(len(values) - 1, int((1.0 - self._risk) * len(values)))]
 
     def _trend(self, place: int) -> float:
         """How the last hour compares with what it usually is."""
-        usual = [list(self._days[before % PLACES]) for before in range(place - 4, place)]
+        if len(self._recent) < RECENT:
+            return 1.0
+        usual = [self._lately(before) for before in range(place - 4, place)]
         expected = [median(values) for values in usual if values]
-        if not expected or sum(expected) <= 0.0 or len(self._recent) < RECENT:
+        if not expected or sum(expected) <= 0.0:
             return 1.0
         seen = sum(self._recent) / len(self._recent)
         return max(TREND_LEAST, min(seen / (sum(expected) / len(expected)), TREND_MOST))
+
+    def _lately(self, place: int) -> list[float]:
+        """Of that place and the same one of the days before it."""
+        return self._seen_at(range(place, place - PLACES * DAYS_KEPT, -PLACES))
+
+    def _seen_at(self, places: Iterable[int]) -> list[float]:
+        highest = self._highest
+        return [highest[place] for place in places if place in highest]
 
     # ---- how good it has been ----
 
     def _compare(self, came: float, now_s: float) -> None:
         while self._claims and self._claims[0][0] <= now_s:
-            _, said, stays = self._claims.popleft()
+            at_s, said, stays = self._claims.popleft()
+            if at_s <= now_s - 2 * EVERY_S:
+                continue  # nobody looked when it was due
             self._loss = FADE * self._loss + self._pinball(said, came)
             self._naive_loss = FADE * self._naive_loss + self._pinball(stays, came)
             self._compared += 1

@@ -94,10 +94,6 @@ class Past:
         """Requests that came."""
         return self._rate(span_s, now_s, lambda totals: totals.arrivals)
 
-    def prompt_tokens_per_s(self, span_s: float, now_s: float) -> float | None:
-        """Prompt tokens of the requests that came."""
-        return self._rate(span_s, now_s, lambda totals: totals.prompt_tokens)
-
     def output_tokens_per_s(self, span_s: float, now_s: float) -> float | None:
         """Tokens of answers that were completed."""
         return self._rate(span_s, now_s, lambda totals: totals.output_tokens)

@@ -17,7 +17,6 @@ from tidegate.core.fleet.scaling.estimates import (
     by_ledger,
     drain_time_s,
 )
-from tidegate.core.fleet.scaling.forecast import Forecast
 from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.perreplica import Full, Pace, full_replica
 from tidegate.core.fleet.scaling.policies.base import Situation
@@ -82,7 +81,6 @@ class Reader:
         self._scaling = scaling
         self._arrivals, self._pace, self._clients = Arrivals(), Pace(), Clients()
         self._memory, self._latency, self._growth = Memory(), Latency(), Growth()
-        self._forecast = Forecast(RISK)
         self._full: Full | None = None
         self._full_until_s = 0.0
         self._trust = 1.0
@@ -204,7 +202,8 @@ class Reader:
         if smooth is None or full.requests_per_s is None or load.rate_per_s is None:
             return 0.0
         self._growth.add(smooth, lead_s, now_s)
-        self._forecast.add(smooth, lead_s, now_s)
+        forecast = seen.demand.forecast
+        floor = None if forecast is None else forecast.floor(lead_s, now_s)
         is_idle = seen.demand.concurrency == 0 and not past.arrivals_per_s(idle_s, now_s)
         if is_idle or self._clients.wait:
             return 0.0
@@ -214,5 +213,4 @@ class Reader:
         # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
-        floor = self._forecast.floor(lead_s, now_s)
         return reserve if floor is None else max(reserve, floor / full.requests_per_s - steady)

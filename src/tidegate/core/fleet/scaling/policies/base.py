@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.coldstart import Readiness
+from tidegate.core.fleet.scaling.forecast import Forecast
 from tidegate.core.fleet.scaling.past import Past
 from tidegate.core.settings import Promise
 from tidegate.core.tiers import Tier
@@ -56,6 +57,8 @@ class Demand:
     signals_at_s: float | None = None
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
     past: Past = NO_PAST
+    forecast: Forecast | None = None
+    """What came at these hours of the days before."""
     capacity: Capacity | None = None
     """What one replica can do, as the gateways have learned it; None while nobody has learned anything."""
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
