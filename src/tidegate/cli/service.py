@@ -36,7 +36,15 @@ from tidegate.config import PolicyError, differences, load
 from tidegate.config.settings import Settings
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.effects import Record
-from tidegate.core.events import FleetConfigured, ModelsConfigured, ReportDue, StopBegun, Tick
+from tidegate.core.events import (
+    CapacitiesRestored,
+    FleetConfigured,
+    KnowledgeRestored,
+    ModelsConfigured,
+    ReportDue,
+    StopBegun,
+    Tick,
+)
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import DemandReport, ModelId, Route, RouteTable
 from tidegate.dashboard.server import AdminServer
@@ -50,6 +58,7 @@ from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner
 from tidegate.runtime.hands import HandFile
 from tidegate.runtime.journal import FileJournal, NoJournal
+from tidegate.runtime.knowledge import Kept, KnowledgeFile
 from tidegate.runtime.spending import SpendingFile
 
 log = logging.getLogger("tidegate")
@@ -77,6 +86,7 @@ class Service:
         self._journal = _journal(settings)
         self._fleets = Fleets(settings)
         self._spending = SpendingFile(settings.state_dir)
+        self._knowledge = KnowledgeFile(settings.state_dir)
         self._control = ControlOwner(
             FleetController(),
             self._clock,
@@ -145,6 +155,9 @@ class Service:
             self._journal.start()
         for warning in self._settings.warnings:
             log.warning("%s", warning)
+        known = self._knowledge.read()
+        if known is not None:
+            self._dispatch.handle(CapacitiesRestored(known.capacities))
         self._dispatch.handle(_models_configured(self._settings))
         host, port = await self._gateway.start()
         self.url = self._pages.gateway = f"http://{host}:{port}"
@@ -159,6 +172,8 @@ class Service:
         spilt = self._spending.read_spilt()
         if spilt is not None:
             self._dispatch.handle(spilt)
+        if known is not None:
+            self._control.handle(KnowledgeRestored(known.fleet))
         tell_outlets(self._settings)
         self._by_hand.restore()
         self._control.handle(_fleet_configured(self._settings))
@@ -198,6 +213,7 @@ class Service:
     async def _close(self) -> None:
         if self.ready.is_set():  # else the fleet, and its books, are somebody else's
             self._spending.write(self._control.view(), self._dispatch.spilt_minutes())
+            await self._knowledge.close(self._known)
         self._control.cease()
         self._dispatch.cease()
         await self._caches.close()
@@ -264,6 +280,10 @@ class Service:
         self._control.handle(Tick())
         self._by_hand.keep()
         self._spending.keep(self._control.view, self._dispatch.spilt_minutes, self._clock.now_s())
+        self._knowledge.keep(self._known, self._control.lessons, self._clock.now_s())
+
+    def _known(self) -> Kept:
+        return Kept(self._control.remember(), self._dispatch.remember())
 
     def _look_at_policy(self) -> None:
         if _stamp(self._policy) != self._policy_stamp:

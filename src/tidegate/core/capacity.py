@@ -14,8 +14,10 @@ than the prior and stand in for it; the first few samples of a settled replica p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from tidegate.core.knowledge import KnownCapacity, is_sane
 from tidegate.core.leastsquares import Law
 from tidegate.core.types import CapacityFigures, ModelId
 
@@ -35,6 +37,10 @@ SAMPLES_PER_S = 50.0
 RATE_PROMPT_TOKENS = 2_000
 TOKEN_STEP = 0.05
 ROOM_STEP = 0.1
+SCALE_LEAST, SCALE_MOST = 0.05, 20.0
+"""Real tokens behind an estimated one, at the least and the most: what is beyond that was not learned."""
+KINDS_MAX = 1_000
+"""Of what a file says; a fleet has a few."""
 LONG_GAP_TRUST = 0.1
 KNOWN_AFTER = 32
 """Samples of settled replicas, from which on a law rests on nothing else."""
@@ -178,6 +184,38 @@ class Capacity:
             difference = ratio - self.token_scale
             self.token_scale += max(-step, min(step, difference))
 
+    def remember(self) -> KnownCapacity | None:
+        """What outlives this process; None while nothing has been learned."""
+        first_prefill = None if self.is_known else self.prefill.remember()
+        first_decode = None if self.decode is self._settled_decode else self.decode.remember()
+        settled = self._settled_prefill.remember(), self._settled_decode.remember()
+        if not any((first_prefill, first_decode, *settled)):
+            return None
+        return KnownCapacity(
+            *self.kind,
+            first_prefill,
+            settled[0],
+            first_decode,
+            settled[1],
+            self.kv_tokens,
+            self.token_scale,
+        )
+
+    def restore(self, known: KnownCapacity) -> None:
+        """Go on from there; figures that cannot be are left out."""
+        self.prefill.restore(known.prefill)
+        self.decode.restore(known.decode)
+        self._settled_prefill.restore(known.settled_prefill)
+        self._settled_decode.restore(known.settled_decode)
+        if self._settled_prefill.samples >= KNOWN_AFTER:
+            self.prefill = self._settled_prefill
+        if self._settled_decode.samples >= KNOWN_AFTER:
+            self.decode = self._settled_decode
+        if known.kv_tokens is not None and known.kv_tokens >= 1.0 and is_sane(known.kv_tokens):
+            self.kv_tokens = known.kv_tokens
+        if SCALE_LEAST <= known.token_scale <= SCALE_MOST:
+            self.token_scale = known.token_scale
+
 
 class CapacityBook:
     """All kinds seen so far."""
@@ -194,6 +232,16 @@ class CapacityBook:
         if found is None:
             found = self._kinds[kind] = Capacity(kind)
         return found
+
+    def remember(self) -> tuple[KnownCapacity, ...]:
+        """What outlives this process."""
+        known = [capacity.remember() for capacity in self.all()]
+        return tuple(one for one in known if one is not None)
+
+    def restore(self, known: Iterable[KnownCapacity]) -> None:
+        """Go on from what a former process knew."""
+        for one in list(known)[:KINDS_MAX]:
+            self.of(Kind(one.model, one.engine, one.gpu)).restore(one)
 
     def all(self) -> list[Capacity]:
         """In order of kind."""

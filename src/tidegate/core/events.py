@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import field
 from enum import Enum
 
+from tidegate.core.knowledge import FleetKnowledge, KnownCapacity
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Node, Place
 from tidegate.core.settings import (
@@ -114,6 +115,13 @@ class CacheTold:
     replica_id: ReplicaId
     gone_before_s: float
     """Whatever was last used before this moment."""
+
+
+@value
+class CapacitiesRestored:
+    """What a former gateway process had learned of its replicas' engines. Told before the first table."""
+
+    capacities: tuple[KnownCapacity, ...]
 
 
 class Failure(Enum):
@@ -262,6 +270,13 @@ class SpendingRestored:
     """How long ago in s each minute began, and the money spent in it."""
     starts: tuple[float, ...]
     """How long ago in s each start was."""
+
+
+@value
+class KnowledgeRestored:
+    """What a former controller of this fleet had learned. Told before the first configuration; later it changes nothing."""
+
+    knowledge: FleetKnowledge
 
 
 @value

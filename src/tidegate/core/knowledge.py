@@ -125,11 +125,10 @@ class FleetKnowledge:
 
 @value
 class KnownLaw:
-    """A learned law: its coefficients, and the sums it is solved from."""
+    """A learned law: its coefficients, and the sums it is solved from, the newest sample weighing one."""
 
     coefficients: tuple[float, float, float]
     sums: tuple[float, float, float, float, float, float, float, float, float]
-    weight: float
     error: float
     count: int
 

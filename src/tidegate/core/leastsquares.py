@@ -7,6 +7,10 @@ than the one after it. A prior stands in until there is data. Adding costs the s
 
 from __future__ import annotations
 
+from math import isfinite
+
+from tidegate.core.knowledge import KnownLaw, is_sane
+
 Terms = tuple[float, float, float]
 
 FORGET = 0.995
@@ -74,6 +78,22 @@ class Law:
         if self._count < SOLVE_EVERY or self._count % SOLVE_EVERY == 0:
             self._solve()
 
+    def remember(self) -> KnownLaw | None:
+        """What outlives this process; None before the first sample."""
+        if not self._count:
+            return None
+        s = [value / self._weight for value in self._sums]
+        sums = (s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7], s[8])
+        return KnownLaw((self.k0, self.k1, self.k2), sums, self._error, self._count)
+
+    def restore(self, known: KnownLaw | None) -> None:
+        """Go on from there. What cannot be sums of squares is no law, and changes nothing."""
+        if known is None or known.count <= 0 or not _can_be(known):
+            return
+        self.k0, self.k1, self.k2 = known.coefficients
+        self._sums, self._weight = list(known.sums), 1.0
+        self._error, self._count = known.error, known.count
+
     def _solve(self) -> None:
         if self._weight > TOO_LARGE:
             self._sums = [value / self._weight for value in self._sums]
@@ -98,6 +118,15 @@ class Law:
             # The most negative term is left out, and the others take over its part.
             free.remove(min(negative, key=lambda term: k[term] * rows[term][term]))
         self.k0, self.k1, self.k2 = k if free else self._prior
+
+
+def _can_be(known: KnownLaw) -> bool:
+    s = known.sums
+    if not (all(map(is_sane, (*known.coefficients, *s))) and 0.0 < known.error < TOO_LARGE):
+        return False
+    # Cauchy and Schwarz, with room for what rounding does.
+    squares = ((s[1], s[0] * s[3]), (s[2], s[0] * s[5]), (s[4], s[3] * s[5]))
+    return all(isfinite(both) and cross * cross <= both * (1.0 + 1e-6) + 1e-12 for cross, both in squares)
 
 
 def _at(coefficients: Terms, x: Terms) -> float:

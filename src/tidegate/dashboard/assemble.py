@@ -116,6 +116,7 @@ def _model(
         last_failure=_failure(view.last_failure, last_words),
         shadow=view.shadow,
         hand=view.hand,
+        starts=view.starts,
         spill=_spill(demand, settings),
     )
 

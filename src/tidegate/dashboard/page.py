@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.core.effects import Prediction, Shadowed
-from tidegate.core.fleet import SpendingView
+from tidegate.core.fleet import SpendingView, StartsView
 from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.lifecycle import State
 from tidegate.core.types import LatencySummary, ModelId, ReplicaId
@@ -93,6 +93,8 @@ class ModelPage:
     """The number that somebody set; None: the scaling law's counts."""
     spill: SpillPage | None = None
     """What goes to a pay-per-token upstream; None without one."""
+    starts: StartsView | None = None
+    """What is known of its cold starts."""
 
 
 @dataclass(frozen=True, slots=True)

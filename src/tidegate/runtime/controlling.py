@@ -22,6 +22,7 @@ from tidegate.core.effects import (
 )
 from tidegate.core.events import DemandReported, ReplicaSeen
 from tidegate.core.fleet import FleetController, FleetView
+from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, RouteTable
 from tidegate.runtime.clock import Clock
@@ -104,6 +105,15 @@ class ControlOwner:
     def view(self) -> FleetView:
         """The fleet as the controller knows it."""
         return self._controller.state(self._clock.now_s())
+
+    @property
+    def lessons(self) -> int:
+        """Starts measured so far."""
+        return self._controller.lessons
+
+    def remember(self) -> FleetKnowledge:
+        """What the controller has learned."""
+        return self._controller.remember(self._clock.now_s())
 
     def cease(self) -> None:
         """Nothing is decided any more: replicas end because all does, and none is started for them."""

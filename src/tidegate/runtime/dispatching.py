@@ -21,6 +21,7 @@ from tidegate.core.effects import (
     Spill,
 )
 from tidegate.core.events import Failure, RequestArrived, RouteTableChanged, UpstreamFailed
+from tidegate.core.knowledge import KnownCapacity
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, Route, RouteTable
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.turns import Journal, Turns
@@ -103,6 +104,10 @@ class DispatchOwner:
     def spilt_minutes(self) -> dict[ModelId, tuple[tuple[float, float], ...]]:
         """What each model has spilt in the last hour, as ``SpillsRestored`` takes it."""
         return self._dispatcher.spilt_minutes(self._clock.now_s())
+
+    def remember(self) -> tuple[KnownCapacity, ...]:
+        """What the dispatcher has learned of engines."""
+        return self._dispatcher.remember()
 
     def foresees_refusal(self, arrived: RequestArrived) -> bool:
         """Whether this request would be turned away now. Changes nothing."""

@@ -16,6 +16,7 @@ import msgspec
 from tidegate.core.events import ScaledByHand
 from tidegate.core.fleet import FleetView
 from tidegate.core.types import ModelId
+from tidegate.runtime.state_file import StateFile
 
 log = logging.getLogger("tidegate.fleet")
 
@@ -34,18 +35,13 @@ class HandFile:
 
     def __init__(self, folder: Path, calendar_s: Callable[[], float] = time.time) -> None:
         self._path = folder / "by_hand.json"
+        self._file = StateFile(self._path, log, lost="no number is set by hand")
         self._calendar_s = calendar_s
         self._written: dict[str, _Hand] | None = None
 
     def read(self) -> list[ScaledByHand]:
         """What a former run was told and is not over, for the rest of its time."""
-        try:
-            kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, _Hand])
-        except FileNotFoundError:
-            return []
-        except (OSError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read (%s): no number is set by hand", self._path, error)
-            return []
+        kept = self._file.read(dict[str, _Hand]) or {}
         now_s = self._calendar_s()
         return [
             ScaledByHand(ModelId(model), hand.replicas, hand.until - now_s, hand.at_least, hand.asked)
@@ -67,12 +63,5 @@ class HandFile:
         }
         if hands == self._written or (not hands and self._written is None and not self._path.exists()):
             return
-        fresh = self._path.with_suffix(".new")
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.write_bytes(msgspec.json.encode(hands))
-            fresh.replace(self._path)
-        except OSError as error:
-            log.warning("%s cannot be written: %s", self._path, error)
-            return
-        self._written = hands
+        if self._file.write(hands):
+            self._written = hands

@@ -18,6 +18,7 @@ from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
 from tidegate.core.events import (
     DemandReported,
     FleetConfigured,
+    KnowledgeRestored,
     ReplicaAdopted,
     ReplicaSeen,
     SignalsReported,
@@ -231,7 +232,7 @@ class _Replay:
         self._is_configured = False
 
     def play(self, turns: list[Turn]) -> None:
-        """All reports and the passing of time; what was seen of the recorded fleet is not for this one."""
+        """All reports, the passing of time, and what was known at the beginning; what was seen of the recorded fleet is not for this one."""
         for at_s, event, _ in turns:
             self._see_ready(at_s)
             match event:
@@ -245,7 +246,7 @@ class _Replay:
                     self._turn(DemandReported(self._report(event.report)), at_s)
                 case SignalsReported() if event.model in self._models:
                     self._turn(event, at_s)
-                case Tick():
+                case Tick() | KnowledgeRestored():
                     self._turn(event, at_s)
                 case _:
                     pass

@@ -16,6 +16,7 @@ import msgspec
 from tidegate.core.events import SpendingRestored, SpillsRestored
 from tidegate.core.fleet import FleetView
 from tidegate.core.types import ModelId
+from tidegate.runtime.state_file import StateFile
 
 log = logging.getLogger("tidegate.fleet")
 
@@ -41,13 +42,13 @@ class SpendingFile:
     """Writes the books once a minute and reads them at the start."""
 
     def __init__(self, folder: Path, calendar_s: Callable[[], float] = time.time) -> None:
-        self._path = folder / "spending.json"
+        self._file = StateFile(folder / "spending.json", log, lost="what was spent before is not known")
         self._calendar_s = calendar_s
         self._written_s: float | None = None
 
     def read(self) -> SpendingRestored | None:
         """What a former run left, with the time since then; None when there is nothing."""
-        kept = self._read()
+        kept = self._file.read(_Kept)
         if kept is None:
             return None
         passed_s = self._passed_s(kept)
@@ -57,7 +58,7 @@ class SpendingFile:
 
     def read_spilt(self) -> SpillsRestored | None:
         """What a former run has spent at pay-per-token upstreams; None when there is nothing."""
-        kept = self._read()
+        kept = self._file.read(_Kept)
         if kept is None or not kept.spilt:
             return None
         passed_s = self._passed_s(kept)
@@ -76,22 +77,7 @@ class SpendingFile:
         spending = view.spending
         by_model = {str(model): list(minutes) for model, minutes in spilt.items()}
         kept = _Kept(self._calendar_s(), list(spending.minutes), list(spending.starts), by_model)
-        fresh = self._path.with_suffix(".new")
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.write_bytes(msgspec.json.encode(kept))
-            fresh.replace(self._path)
-        except OSError as error:
-            log.warning("%s cannot be written: %s", self._path, error)
-
-    def _read(self) -> _Kept | None:
-        try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.DecodeError) as error:
-            log.warning("%s cannot be read (%s): what was spent before is not known", self._path, error)
-            return None
+        self._file.write(kept)
 
     def _passed_s(self, kept: _Kept) -> float:
         # A clock that was set back makes nothing younger than it was.

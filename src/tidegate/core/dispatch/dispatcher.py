@@ -30,6 +30,7 @@ from tidegate.core.dispatch.spillbook import SpillBook, SpillStats
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
     CacheTold,
+    CapacitiesRestored,
     ClientGone,
     Failure,
     FirstByte,
@@ -44,6 +45,7 @@ from tidegate.core.events import (
     UpstreamEnded,
     UpstreamFailed,
 )
+from tidegate.core.knowledge import KnownCapacity
 from tidegate.core.outcomes import Outcome
 from tidegate.core.types import Dice, ModelId, RequestId
 
@@ -61,6 +63,7 @@ DispatchEvent = (
     | ReportDue
     | CacheTold
     | SpillsRestored
+    | CapacitiesRestored
 )
 
 
@@ -88,6 +91,7 @@ class Dispatcher:
             ReportDue: self._report_due,
             CacheTold: self._cache_told,
             SpillsRestored: self._spills_restored,
+            CapacitiesRestored: self._capacities_restored,
         }
 
     def __repr__(self) -> str:
@@ -124,6 +128,11 @@ class Dispatcher:
         """What each model has spilt in the last hour, as ``SpillsRestored`` takes it."""
         found = {model: book.minutes(now_s) for model, book in self._floor.spills.items()}
         return {model: minutes for model, minutes in found.items() if minutes}
+
+    def remember(self) -> tuple[KnownCapacity, ...]:
+        """What has been learned of engines, to be given to a later process as ``CapacitiesRestored``. Looking changes
+        nothing."""
+        return self._floor.shared.capacities.remember()
 
     def foresees_refusal(self, arrived: RequestArrived, now_s: float) -> bool:
         """Whether this request would be turned away now: a look that changes nothing, for whoever has more work to
@@ -279,6 +288,10 @@ class Dispatcher:
     def _spills_restored(self, event: SpillsRestored, now_s: float) -> list[DispatchEffect]:
         for model, minutes in event.minutes.items():
             self._floor.spills.setdefault(model, SpillBook()).restore(minutes, now_s)
+        return []
+
+    def _capacities_restored(self, event: CapacitiesRestored, _now_s: float) -> list[DispatchEffect]:
+        self._floor.shared.capacities.restore(event.capacities)
         return []
 
     def _cache_told(self, event: CacheTold, now_s: float) -> list[DispatchEffect]:

@@ -1,5 +1,6 @@
 """The brain that decides about replicas."""
 
+from tidegate.core.fleet.coldstart import StartsView
 from tidegate.core.fleet.controller import FleetController, FleetEffect, FleetEvent
 from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView, SpendingView
 
@@ -12,4 +13,5 @@ __all__ = [
     "ModelView",
     "ReplicaView",
     "SpendingView",
+    "StartsView",
 ]

@@ -9,10 +9,13 @@ log-normal: times of downloads and loads are skewed to the right, and two parame
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Mapping
 from math import erf, exp, log, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
+from tidegate.core.knowledge import KnownStarts
+from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -24,6 +27,8 @@ SPREAD_LEAST = 0.1
 SPREAD_UNKNOWN = 0.3
 """Before anything was measured a configured time is taken for right to about a third."""
 
+LONGEST_S = 86_400.0
+"""Nobody has waited longer for a start: what a file says beyond that was not measured."""
 PROMOTION_S = 0.001
 """From warm to serving: a new table, in the same turn."""
 
@@ -62,6 +67,19 @@ class Readiness:
         return 0.5 * (1.0 + erf((log(age_s) - log(self.median_s)) / (self.spread * sqrt(2.0))))
 
 
+@value
+class StartsView:
+    """What is known of one model's cold starts, for the admin page."""
+
+    samples: int
+    """Measured ones, the last of them; 0: what is said is configured."""
+    median_s: float | None
+    """From the order to serving, with what is to be fetched; None when nothing is known."""
+    p90_s: float | None
+    stages: dict[str, float]
+    """The median of each stage, in s; their sum need not be the whole median."""
+
+
 class ColdStarts:
     """Measured times from the order to the first real token, fetching of weights left out: that is predicted from
     what is missing."""
@@ -70,16 +88,62 @@ class ColdStarts:
         self.artifacts = ArtifactBook()
         self._took_s: dict[_Key, dict[str, deque[float]]] = {}
         self._readiness: dict[tuple[_Key, str], Readiness] = {}
+        self._stages: dict[tuple[_Key, str], dict[str, deque[float]]] = {}
+        self.learned = 0
+        """Starts measured by this process."""
 
     def __repr__(self) -> str:
         return f"<ColdStarts of {len(self._took_s)} models and tiers>"
 
-    def learn(self, model: ModelId, took_s: float, tier: Tier = Tier.COLD, kind: str = "") -> None:
+    def learn(
+        self,
+        model: ModelId,
+        took_s: float,
+        tier: Tier = Tier.COLD,
+        kind: str = "",
+        stages: Mapping[State, float] | None = None,
+    ) -> None:
         """A replica took this long from its launch, or from the order to wake up, to its first real token,
-        without what fetching took."""
-        kinds = self._took_s.setdefault((model, tier), {})
-        kinds.setdefault(kind, deque(maxlen=SAMPLES_MAX)).append(took_s)
+        without what fetching took; ``stages`` says how long it was in each state on its way."""
+        self._samples_of(model, tier, kind).append(took_s)
+        for state, stage_s in (stages or {}).items():
+            self._stages_of(model, tier, kind, state.value).append(stage_s)
+        self.learned += 1
         self._readiness.clear()
+
+    def remember(self) -> tuple[KnownStarts, ...]:
+        """What outlives this process. How fast sources are is known where the weights are kept."""
+        known = []
+        for (model, tier), kinds in self._took_s.items():
+            for kind, took_s in kinds.items():
+                stages = self._stages.get(((model, tier), kind), {})
+                kept = tuple((stage, tuple(samples)) for stage, samples in stages.items())
+                known.append(KnownStarts(model, tier, kind, tuple(took_s), kept))
+        return tuple(known)
+
+    def restore(self, known: Iterable[KnownStarts]) -> None:
+        """Go on from what a former process knew; what cannot be a time is left out."""
+        for one in known:
+            self._samples_of(one.model, one.tier, one.kind).extend(filter(_can_be, one.took_s))
+            for stage, samples in one.stages[: len(State)]:
+                if kept := [took_s for took_s in samples if 0.0 <= took_s <= LONGEST_S]:
+                    self._stages_of(one.model, one.tier, one.kind, stage).extend(kept)
+        self._readiness.clear()
+
+    def view(self, model: ModelId, otherwise_s: float | None) -> StartsView:
+        """The model's cold starts as they are known now."""
+        readiness = self.readiness(model, otherwise_s)
+        stages: dict[str, list[float]] = {}
+        for ((of, tier), _), known in self._stages.items():
+            if of == model and tier is Tier.COLD:
+                for stage, samples in known.items():
+                    stages.setdefault(stage, []).extend(samples)
+        return StartsView(
+            readiness.samples,
+            readiness.median_s,
+            readiness.quantile_s(0.9),
+            {stage: median(samples) for stage, samples in stages.items()},
+        )
 
     def expected_s(
         self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
@@ -119,6 +183,13 @@ class ColdStarts:
         self._readiness[key] = known
         return known
 
+    def _samples_of(self, model: ModelId, tier: Tier, kind: str) -> deque[float]:
+        return self._took_s.setdefault((model, tier), {}).setdefault(kind, deque(maxlen=SAMPLES_MAX))
+
+    def _stages_of(self, model: ModelId, tier: Tier, kind: str, stage: str) -> deque[float]:
+        stages = self._stages.setdefault(((model, tier), kind), {})
+        return stages.setdefault(stage, deque(maxlen=SAMPLES_MAX))
+
     def _samples(self, model: ModelId, tier: Tier, kind: str, otherwise_s: float | None) -> list[float]:
         """Of the kind; of all, if there are none and the settings say nothing of this kind."""
         kinds = self._took_s.get((model, tier))
@@ -128,3 +199,7 @@ class ColdStarts:
         if own:
             return list(own)
         return [] if otherwise_s is not None else [took_s for took in kinds.values() for took_s in took]
+
+
+def _can_be(took_s: float) -> bool:
+    return 0.0 < took_s <= LONGEST_S

@@ -31,6 +31,7 @@ from tidegate.core.events import (
     DemandReported,
     EngineReported,
     FleetConfigured,
+    KnowledgeRestored,
     ReplicaAdopted,
     ReplicaSeen,
     ScaledByHand,
@@ -46,6 +47,7 @@ from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.prefetching import Prefetcher
+from tidegate.core.fleet.remembering import Learners
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
 from tidegate.core.fleet.scaling.autoscaler import Standing
@@ -54,6 +56,7 @@ from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.standing import standing_of
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
+from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId, ModelRoute
@@ -67,6 +70,7 @@ FleetEvent = (
     | WeightsSeen
     | SignalsReported
     | SpendingRestored
+    | KnowledgeRestored
     | ScaledByHand
     | Tick
 )
@@ -88,6 +92,7 @@ class FleetController:
         self._budget = StartBudget()
         self._places = Places()
         self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
+        self._learners = Learners(self._demand, self._keeper.pools, self._keeper.roster.cold)
         self._spending = Spending()
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen | ScaledByHand] | None = []
@@ -134,6 +139,7 @@ class FleetController:
         """The fleet as it is. Looking changes nothing."""
         by_model = self._keeper.roster.replicas.by_model()
         leftover = [replica for replica in self._keeper.roster.replicas if replica.model not in self._plans]
+        cold = self._keeper.roster.cold
         return FleetView(
             at_s=now_s,
             route_version=self._routes.version,
@@ -152,12 +158,22 @@ class FleetController:
                     by_model.get(route.model, []),
                     self._demand,
                     self._keeper.roster.last_failure.get(route.model),
+                    cold.view(route.model, self._plans[route.model].spec.expected_start_s),
                 )
                 for route in self._model_routes(now_s)
             ),
             leftover=replica_views(leftover, self._demand),
             failures=tuple(self._keeper.roster.failures),
         )
+
+    @property
+    def lessons(self) -> int:
+        """Starts measured since this controller began: what is dearest to learn anew."""
+        return self._keeper.roster.cold.learned
+
+    def remember(self, now_s: float) -> FleetKnowledge:
+        """What has been learned, to be given to a later controller as ``KnowledgeRestored``. Looking changes nothing."""
+        return self._learners.remember(self._plans.values(), now_s)
 
     # ---- 1. facts ----
 
@@ -184,6 +200,10 @@ class FleetController:
             case SpendingRestored():
                 self._spending.restore(event.minutes, now_s)
                 self._budget.restore(event.starts, now_s)
+            case KnowledgeRestored() if self._early is None:
+                pass  # what has been learned since is newer
+            case KnowledgeRestored():
+                self._learners.restore(event.knowledge, now_s)
             case SignalsReported():
                 self._demand.hear_signals(event, now_s)
             case WeightsSeen():
@@ -211,6 +231,7 @@ class FleetController:
         self._places.configure(
             event.nodes, [plan.size_as(name) for plan in plans.values() for name in plan.variants.specs]
         )
+        self._learners.give(plans.values(), now_s)
         early, self._early = self._early or [], None
         return [effect for fact in early for effect in self._take_in(fact, now_s)]
 

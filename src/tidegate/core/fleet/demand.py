@@ -17,6 +17,7 @@ from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.scaling.sliding import PeakWindow
+from tidegate.core.knowledge import KnownRates
 from tidegate.core.types import (
     CapacityFigures,
     DemandReport,
@@ -211,6 +212,11 @@ class DemandBook:
             capacity=kept.capacity,
             capacities=kept.capacities,
         )
+
+    def remember(self, model: ModelId, now_s: float) -> KnownRates | None:
+        """Of the model's earlier days, what outlives this process."""
+        kept = self._models.get(model)
+        return None if kept is None else kept.forecast.remember(now_s)
 
     def forecast(self, model: ModelId) -> Forecast:
         """What is known of the model's earlier days; begun when it is first asked for."""

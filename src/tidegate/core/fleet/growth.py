@@ -10,7 +10,10 @@ samples fade with a time constant of a day. Nothing is known of a span before on
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from math import exp
+
+from tidegate.core.knowledge import KnownSpan, is_sane
 
 SPANS_S = (2.0, 5.0, 15.0, 60.0, 150.0, 300.0, 600.0)
 """From the wait that a promise allows to the slowest cold starts."""
@@ -35,6 +38,17 @@ class Growth:
         self._need = need
         for span in self._spans:
             span.note(need, standing, now_s, is_up=is_up)
+
+    def remember(self) -> tuple[KnownSpan, ...]:
+        """What outlives this process; spans that are under way do not."""
+        return tuple(span.remember() for span in self._spans)
+
+    def restore(self, known: Iterable[KnownSpan], now_s: float) -> None:
+        """Go on from what a former process knew; it fades on as it would have."""
+        by_span = {one.span_s: one for one in known}
+        for span in self._spans:
+            if span.span_s in by_span:
+                span.restore(by_span[span.span_s], now_s)
 
     def staircase(self, risk: float, standing: int) -> tuple[tuple[float, int], ...]:
         """For each span that is known, the rise over what stands that is exceeded in no more than ``risk`` of all
@@ -71,6 +85,15 @@ class _Span:
         if self._next_s is None or now_s >= self._next_s:
             self._open.append([now_s, standing, need])
             self._next_s = now_s + self._every_s
+
+    def remember(self) -> KnownSpan:
+        none, some = (tuple(weights.items()) for weights in self._weights)
+        return KnownSpan(self.span_s, none, some, self._faded_s)
+
+    def restore(self, known: KnownSpan, now_s: float) -> None:
+        for weights, kept in zip(self._weights, (known.from_none, known.from_some), strict=True):
+            weights.update({rise: weight for rise, weight in kept if rise >= 0 and is_sane(weight)})
+        self._faded_s = now_s if known.faded_s is None else min(now_s, known.faded_s)
 
     def quantile(self, q: float, standing: int) -> int | None:
         weights = self._weights[standing > 0]

@@ -21,6 +21,7 @@ from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.scaling.limits import PoolGrant, PoolWish, grant_pools
 from tidegate.core.fleet.tiers import Held, Offer, cheapest_mix
 from tidegate.core.fleet.warmpool import Crew, Upkeep, in_line, upkeep
+from tidegate.core.knowledge import KnownSpan
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import FleetLimits
 from tidegate.core.tiers import Tier
@@ -74,6 +75,16 @@ class Pools:
     def granted(self, model: ModelId) -> PoolGrant:
         """What this model may hold."""
         return self._grants.get(model, NO_ROOM)
+
+    def remember(self, model: ModelId) -> tuple[KnownSpan, ...]:
+        """Of this model's growth, what outlives this process."""
+        growth = self._growth.get(model)
+        return growth.remember() if growth else ()
+
+    def restore(self, model: ModelId, known: Iterable[KnownSpan], now_s: float) -> None:
+        """Go on from what a former process knew of its growth."""
+        self._growth[model] = growth = Growth()
+        growth.restore(known, now_s)
 
     # ---- what is asked for ----
 

@@ -86,6 +86,8 @@ class Replica:
     wake_again_s: float = -inf
     """It could not wake where it sleeps; not tried again before this."""
     sleep_ordered_s: float | None = None
+    stages_s: dict[State, float] = field(default_factory=dict)
+    """How long it was in each state on its way up."""
     """When it was last told to sleep, until it does."""
     variant: str = ""
     """In which way of its model it was started; empty: as the model's own settings say."""
@@ -150,10 +152,13 @@ class Replica:
 
     def move(self, seen: Seen, now_s: float) -> bool:
         """Advance by the table. False, and nothing changed, when it cannot happen now."""
+        before, was_coming_up = self.state, self.is_coming_up
         try:
-            self._enter(advance(self.state, seen))
+            self._enter(advance(before, seen))
         except IllegalTransition:
             return False
+        if was_coming_up:
+            self.stages_s[before] = now_s - self.since_s
         self.since_s = now_s
         return True
 

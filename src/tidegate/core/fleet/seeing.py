@@ -96,7 +96,7 @@ class Seeing:
     def _note_ready(self, replica: Replica, now_s: float) -> None:
         replica.ready_s = now_s
         took_s = now_s - replica.launched_s - (replica.fetch_s or 0.0)
-        self._roster.cold.learn(replica.model, took_s, kind=replica.variant)
+        self._roster.cold.learn(replica.model, took_s, kind=replica.variant, stages=replica.stages_s)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()

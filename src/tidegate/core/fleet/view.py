@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.fleet.budget import Spent
 from tidegate.core.fleet.byhand import HandNumber
+from tidegate.core.fleet.coldstart import StartsView
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
@@ -65,6 +66,8 @@ class ModelView:
     """Failed starts in a row."""
     last_failure: Failure | None
     replicas: tuple[ReplicaView, ...]
+    starts: StartsView
+    """What is known of its cold starts."""
     shadow: Shadowed | None = None
     """How a second policy would do; None without one."""
     hand: HandNumber | None = None
@@ -105,6 +108,7 @@ def model_view(
     replicas: Sequence[Replica],
     demand: DemandBook,
     last_failure: Failure | None,
+    starts: StartsView,
 ) -> ModelView:
     """One model's picture."""
     heard = plan.demand
@@ -120,6 +124,7 @@ def model_view(
         failures=plan.variants.failures,
         last_failure=last_failure,
         replicas=replica_views(replicas, demand),
+        starts=starts,
         shadow=plan.shadowed,
         hand=plan.hand,
     )

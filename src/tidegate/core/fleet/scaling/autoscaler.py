@@ -16,8 +16,9 @@ from math import ceil
 
 from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Proposal, Situation, policy_for
-from tidegate.core.fleet.scaling.policies.base import Learned
+from tidegate.core.fleet.scaling.policies.largest import learners
 from tidegate.core.fleet.scaling.schedule import floor_at
+from tidegate.core.knowledge import KnownTidal
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
 
@@ -82,6 +83,16 @@ class Autoscaler:
         """So many run already. Somebody wanted them: keep them until data says otherwise."""
         self._begin(max(live, self._proposed), now_s)
 
+    def remember(self, now_s: float) -> KnownTidal | None:
+        """What the policy has learned and outlives this process; None when it learns nothing."""
+        return next((one.remember(now_s) for one in learners(self._policy)), None)
+
+    def restore(self, known: KnownTidal | None, now_s: float) -> None:
+        """Go on from what a former process knew. The full window before a replica may go begins anew all the same."""
+        if known is not None:
+            for one in learners(self._policy):
+                one.restore(known, now_s)
+
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """How many replicas this model should have, before the limits of the whole fleet."""
         scaling = self._scaling
@@ -140,8 +151,9 @@ class Autoscaler:
     def _begin(self, standing: int, now_s: float) -> None:
         before = getattr(self, "_policy", None)
         self._policy = policy_for(self._scaling, standing, now_s)
-        if isinstance(before, Learned) and isinstance(self._policy, Learned):
-            self._policy.inherit(before)
+        for one in learners(self._policy):
+            for former in learners(before):
+                one.inherit(former)
         self._proposed = standing
         self._since_s = now_s
 

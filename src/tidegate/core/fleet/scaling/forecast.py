@@ -30,6 +30,7 @@ DAYS_KEPT, WEEKS_KEPT = 8, 4
 PLACES_KEPT = PLACES * WEEK_DAYS * WEEKS_KEPT
 RECENT = 12
 """Five-minute rates that are called the last hour."""
+HOUR_PLACES = 4
 RISK = 0.05
 """Of spans, those in which more may come than the forecast says."""
 TREND_LEAST, TREND_MOST = 0.5, 2.0
@@ -57,6 +58,8 @@ class Forecast:
         self._risk = risk
         self._highest: dict[int, float] = {}
         """Of each quarter of an hour that is over, counted from the clock's zero."""
+        self._told: tuple[float | None, ...] | None = None
+        """These as they were told last, since they change once in a quarter of an hour."""
         self._place: int | None = None
         """The one under way, and the highest rate in it so far."""
         self._high = 0.0
@@ -107,7 +110,7 @@ class Forecast:
     def before(self, ahead_s: float, now_s: float) -> Before | None:
         """The most that came a day or a week ago at the hours from now until ``ahead_s`` from now, whether the forecast is
         believed or not; None when nothing did."""
-        first, last = int(now_s // PLACE_S), int((now_s + ahead_s) // PLACE_S)
+        first, last = int(now_s // PLACE_S), int((now_s + min(ahead_s, DAY_S)) // PLACE_S)
         found = [
             Before(self._highest.get(place - days * PLACES, 0.0), days)
             for days in (1, WEEK_DAYS)
@@ -122,14 +125,14 @@ class Forecast:
         """What outlives this process; None while there is nothing."""
         if self._place is None:
             return None
-        kept = [place for place in self._highest if place >= self._place - PLACES_KEPT]
-        rates = tuple(
-            self._highest.get(place) for place in range(min(kept, default=self._place), self._place)
-        )
+        if self._told is None:
+            kept = [place for place in self._highest if place >= self._place - PLACES_KEPT]
+            first = min(kept, default=self._place)
+            self._told = tuple(map(self._highest.get, range(first, self._place)))
         return KnownRates(
             at_s=now_s,
             place=self._place,
-            rates=rates,
+            rates=self._told,
             high=self._high,
             recent=tuple(self._recent),
             claims=tuple(self._claims),
@@ -163,7 +166,7 @@ class Forecast:
         place = int(now_s // PLACE_S)
         if self._place is not None and place != self._place:
             self._highest[self._place] = self._high
-            self._high = 0.0
+            self._high, self._told = 0.0, None
             if len(self._highest) > PLACES_KEPT + PLACES:
                 self._highest = {at: one for at, one in self._highest.items() if at >= place - PLACES_KEPT}
         self._place = place
@@ -171,7 +174,8 @@ class Forecast:
 
     def _expected(self, now_s: float, lead_s: float) -> float | None:
         """The quantile of the highest within the lead time; None while those hours have never been seen."""
-        first, last = int(now_s // PLACE_S), int((now_s + lead_s) // PLACE_S)
+        # A day has all the places there are.
+        first, last = int(now_s // PLACE_S), int((now_s + min(lead_s, DAY_S)) // PLACE_S)
         found = [self._usual(place) for place in range(first, last + 1)]
         known = [quantile for quantile in found if quantile is not None]
         if not known:
@@ -187,15 +191,16 @@ class Forecast:
         return values[min(len(values) - 1, int((1.0 - self._risk) * len(values)))]
 
     def _trend(self, place: int) -> float:
-        """How the last hour compares with what it usually is."""
-        if len(self._recent) < RECENT:
+        """How the last hour compares with what it usually is: its four places with the same ones of the days before."""
+        pairs = [
+            (self._highest[at], median(usual))
+            for at in range(place - HOUR_PLACES, place)
+            if at in self._highest and (usual := self._lately(at - PLACES))
+        ]
+        expected = sum(usual for _, usual in pairs)
+        if len(pairs) < HOUR_PLACES or expected <= 0.0:
             return 1.0
-        usual = [self._lately(before) for before in range(place - 4, place)]
-        expected = [median(values) for values in usual if values]
-        if not expected or sum(expected) <= 0.0:
-            return 1.0
-        seen = sum(self._recent) / len(self._recent)
-        return max(TREND_LEAST, min(seen / (sum(expected) / len(expected)), TREND_MOST))
+        return max(TREND_LEAST, min(sum(seen for seen, _ in pairs) / expected, TREND_MOST))
 
     def _lately(self, place: int) -> list[float]:
         """Of that place and the same one of the days before it."""

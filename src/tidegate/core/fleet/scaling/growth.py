@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections import deque
 from math import log
 
+from tidegate.core.knowledge import KnownIncrements, is_sane
+
 EVERY_S = 5.0
 HALF_LIFE_S = 1_800.0
 """A step each six minutes is remembered through an hour of silence; yesterday's is the forecast's business."""
@@ -75,6 +77,25 @@ class Growth:
         if known is None:
             known = self._known[ratio] = self._found(ratio)
         return known
+
+    def remember(self, now_s: float) -> KnownIncrements:
+        """What outlives this process."""
+        counts = enumerate(self._counts)
+        kept = tuple((number, count / self._unit) for number, count in counts if count > 0.0)
+        return KnownIncrements(now_s, kept, self._seen)
+
+    def restore(self, known: KnownIncrements, now_s: float) -> None:
+        """Go on from what a former process knew. It has faded since, and nothing is known of the time between."""
+        fade = 0.5 ** (max(0.0, now_s - known.at_s) / HALF_LIFE_S)
+        self._counts = [0.0] * BINS
+        for number, count in known.counts:
+            if 0 <= number < BINS and is_sane(count):
+                self._counts[number] = fade * count
+        # What has faded leaves as much as is believed of nothing.
+        self._counts[0] += max(0.0, FIRST_S / EVERY_S - sum(self._counts))
+        self._total, self._unit = sum(self._counts), 1.0
+        self._seen = int(fade * known.seen) if is_sane(known.seen) else 0
+        self._known.clear()
 
     def _found(self, ratio: float) -> float:
         left = (1.0 - ratio) * self._total

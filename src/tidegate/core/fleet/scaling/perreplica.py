@@ -20,6 +20,7 @@ from statistics import fmean
 
 from tidegate.core.capacity import DECODE_PRIOR, PREFILL_PRIOR, Capacity
 from tidegate.core.fleet.scaling.past import Past
+from tidegate.core.knowledge import KnownBatch, KnownPace, is_sane
 from tidegate.core.queueing import late_share
 from tidegate.core.settings import Promise
 from tidegate.core.values import value
@@ -119,6 +120,31 @@ class Pace:
     def samples(self) -> int:
         """Seen by itself, not told."""
         return self._samples
+
+    def remember(self) -> KnownPace:
+        """What outlives this process."""
+        seen = self._seen.items()
+        batches = tuple(KnownBatch(at, one.batch, one.token_s, one.at_s, one.count) for at, one in seen)
+        return KnownPace(batches, self._terms, self._prompt_token_s, self._samples, self._most, self._well)
+
+    def restore(self, known: KnownPace, now_s: float) -> None:
+        """Go on from what a former process knew; figures that cannot be are left out, and old ones go as they would have."""
+        for one in known.batches:
+            if (
+                one.token_s > 0.0
+                and one.at_s <= now_s
+                and all(map(is_sane, (one.batch, one.token_s, one.count)))
+            ):
+                self._seen[one.place] = seen = _Seen(one.batch, one.token_s, one.at_s)
+                seen.count = max(1, one.count)
+        if known.terms is None or not all(map(is_sane, (*known.terms, known.prompt_token_s))):
+            return
+        self._terms, self._prompt_token_s = known.terms, known.prompt_token_s
+        self._samples = max(0, known.samples)
+        if known.most is not None and is_sane(known.most[0]) and known.most[1] <= now_s:
+            self._most = known.most
+        if is_sane(known.well[0]) and known.well[1] <= now_s:
+            self._well = known.well
 
     def settled_s(self, now_s: float) -> float:
         """For how long the number of replicas has been what it is."""

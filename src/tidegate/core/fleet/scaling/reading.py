@@ -21,6 +21,7 @@ from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.perreplica import Full, Pace, full_replica
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
+from tidegate.core.knowledge import KnownTidal
 from tidegate.core.settings import Scaling
 from tidegate.core.values import value
 
@@ -97,6 +98,17 @@ class Reader:
         """The same with other settings."""
         self._scaling, self._full = scaling, None
         return self
+
+    def remember(self, bursts_s: tuple[float, ...], now_s: float) -> KnownTidal:
+        """What outlives this process, with what the law has learned beside."""
+        return KnownTidal(self._pace.remember(), self._growth.remember(now_s), self._trust, bursts_s)
+
+    def restore(self, known: KnownTidal, now_s: float) -> None:
+        """Go on from what a former process knew."""
+        self._pace.restore(known.pace, now_s)
+        self._growth.restore(known.growth, now_s)
+        self._trust = known.trust if DERATE_LEAST <= known.trust <= 1.0 else 1.0
+        self._full = None
 
     def look(self, seen: Situation, now_s: float) -> Reading:
         """Take in the situation."""

@@ -10,6 +10,9 @@ has lasted so long already, is the share of the known bursts that were as long, 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
+
+from tidegate.core.knowledge import is_sane
 
 KEPT = 12
 KNOWN_AFTER = 3
@@ -47,6 +50,14 @@ class Spikes:
         if now_s > self._last_s + APART_S or lasted_s > LONG_LEADS * lead_s:
             self._lasted_s.append(lasted_s)
             self._began_s = None
+
+    def remember(self) -> tuple[float, ...]:
+        """What outlives this process: how long bursts have lasted, in s. One that is under way does not."""
+        return tuple(self._lasted_s)
+
+    def restore(self, lasted_s: Iterable[float]) -> None:
+        """Go on from what a former process knew."""
+        self._lasted_s.extend(filter(is_sane, lasted_s))
 
     def is_worth(self, lead_s: float, now_s: float) -> bool:
         """What is bought now has a fair chance of being needed when it serves."""

@@ -13,6 +13,7 @@ from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.forecast import Forecast
 from tidegate.core.fleet.scaling.past import Past
+from tidegate.core.knowledge import KnownTidal
 from tidegate.core.settings import Promise
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ReplicaId
@@ -189,3 +190,9 @@ class Learned(Protocol):
 
     def inherit(self, before: object) -> None:
         """Take over what the policy before this one had learned, if it is of the same kind."""
+
+    def remember(self, now_s: float) -> KnownTidal:
+        """What outlives this process."""
+
+    def restore(self, known: KnownTidal, now_s: float) -> None:
+        """Go on from what a former process knew."""

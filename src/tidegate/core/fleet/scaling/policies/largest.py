@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core.fleet.scaling.policies.base import Policy, Proposal, Situation
+from tidegate.core.fleet.scaling.policies.base import Learned, Policy, Proposal, Situation
 
 
 class Largest:
@@ -18,6 +18,11 @@ class Largest:
 
     def __repr__(self) -> str:
         return f"<Largest of {', '.join(name for name, _ in self._policies)}>"
+
+    @property
+    def policies(self) -> tuple[Policy, ...]:
+        """In the order of the settings."""
+        return tuple(policy for _, policy in self._policies)
 
     @property
     def reads_engines(self) -> bool:
@@ -46,3 +51,9 @@ def _needed(wanted: int, said: Sequence[Proposal]) -> float | None:
     needs = [proposal.needed for proposal in said if proposal.wanted == wanted]
     known = [needed for needed in needs if needed is not None]
     return max(known) if len(known) == len(needs) else None
+
+
+def learners(policy: Policy | None) -> list[Learned]:
+    """Those that learn, of one policy or of the several that it is made of."""
+    several: tuple[object, ...] = policy.policies if isinstance(policy, Largest) else (policy,)
+    return [one for one in several if isinstance(one, Learned)]

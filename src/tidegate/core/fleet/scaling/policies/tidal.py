@@ -23,6 +23,7 @@ from tidegate.core.fleet.scaling.reading import Reader, Reading
 from tidegate.core.fleet.scaling.sliding import Hold
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
+from tidegate.core.knowledge import KnownTidal
 from tidegate.core.settings import Scaling
 
 OVER_SHARE = 0.01
@@ -69,6 +70,15 @@ class Tidal:
         if isinstance(before, Tidal):
             self._reader, self._spikes, self._swings = before.learned
             self._reader = self._reader.under(self._scaling)
+
+    def remember(self, now_s: float) -> KnownTidal:
+        """What outlives this process. The account of changes of direction does not: it is about the last minutes."""
+        return self._reader.remember(self._spikes.remember(), now_s)
+
+    def restore(self, known: KnownTidal, now_s: float) -> None:
+        """Go on from what a former process knew."""
+        self._reader.restore(known, now_s)
+        self._spikes.restore(known.bursts_s)
 
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number.

@@ -1,0 +1,248 @@
+"""What a controller has learned outlives it: it is given to the next one, which goes on from there."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tidegate.core.effects import Prefetch
+from tidegate.core.events import (
+    DemandReported,
+    FleetConfigured,
+    KnowledgeRestored,
+    ReplicaSeen,
+    Tick,
+    WeightsSeen,
+)
+from tidegate.core.fleet import FleetController
+from tidegate.core.fleet.scaling.forecast import DAY_S
+from tidegate.core.knowledge import GOOD_FOR_S, FleetKnowledge
+from tidegate.core.lifecycle import Seen, State
+from tidegate.core.settings import FleetLimits, Prefetching, ScalingPolicy
+from tidegate.core.types import Address, CapacityFigures, DemandReport, ModelDemand, ModelId, ReplicaLoad
+from unit.core.fleet.conftest import World, model
+
+M = ModelId("m")
+HOUR_S = 3_600.0
+TOOK_S, PROMPT, OUTPUT, SLOTS = 8.0, 500, 100, 8
+STEP_S = 10.0
+EIGHT_FIFTY = 2 * DAY_S + 8 * HOUR_S + 50 * 60
+
+
+def tide(at_s):
+    """Two requests a second, and six from nine to five."""
+    return 6.0 if 9 <= at_s % DAY_S / HOUR_S < 17 else 2.0
+
+
+def written(knowledge):
+    """As it comes out of the file."""
+    return msgspec.json.decode(msgspec.json.encode(knowledge), type=FleetKnowledge)
+
+
+class Days:
+    """A controller, replicas that serve ``start_s`` after their launch, and a gateway that reports each ten seconds."""
+
+    def __init__(self, spec, start_s=300.0):
+        self.world, self.spec, self.start_s = World(), spec, start_s
+        self.came = 0.0
+        self.launched = {}
+        self.desired = []
+        """Moment and number, when it changed."""
+
+    def begin(self, at, knowledge=None, adopted=0):
+        self.world = World()
+        self.launched.clear()
+        self.came = 0.0
+        if knowledge is not None:
+            self.world.on(KnowledgeRestored(knowledge), at)
+        for number in range(adopted):
+            self.world.adopt(at, f"m-{number + 1}")
+        self.world.configure(at, {M: self.spec})
+        return self
+
+    def run(self, since, until, rate=tide):
+        at = since
+        while at < until:
+            self.came += rate(at) * STEP_S
+            self._turn(DemandReported(self._report(rate(at))), at)
+            self._turn(Tick(), at)
+            for replica_id in [r for r, ordered_s in self.launched.items() if at >= ordered_s + self.start_s]:
+                del self.launched[replica_id]
+                self._turn(ReplicaSeen(replica_id, Seen.READY, Address("127.0.0.1", 1)), at)
+            number = self.world.view(at).desired
+            if not self.desired or self.desired[-1][1] != number:
+                self.desired.append((at, number))
+            at += STEP_S
+        return self
+
+    def _turn(self, event, at):
+        before = len(self.world.orders)
+        self.world.on(event, at)
+        for _, order, replica_id in self.world.orders[before:]:
+            if order == "launch":
+                self.launched[replica_id] = at
+            elif order == "stop":
+                self.launched.pop(replica_id, None)
+                self.world.exited(at, replica_id)
+
+    def _report(self, rate):
+        routes = self.world.table.routes if self.world.table else ()
+        serving = [route for route in routes if route.state is State.SERVING]
+        there = rate * TOOK_S
+        running = min(there, SLOTS * len(serving))
+        ended = max(0, int(self.came - there))
+        demand = ModelDemand(
+            model=M,
+            queued=int(there - running),
+            in_flight=int(running),
+            peak=int(there),
+            queued_tokens=0,
+            in_flight_tokens=0,
+            arrivals_total=int(self.came),
+            ended_total=ended,
+            output_tokens_total=ended * OUTPUT,
+            oldest_wait_s=0.0,
+            last_active_s=None,
+            prompt_tokens_total=int(self.came) * PROMPT,
+        )
+        loads = tuple(
+            ReplicaLoad(r.replica_id, int(running / len(serving)) if r in serving else 0, 0) for r in routes
+        )
+        version = self.world.table.version if self.world.table else 0
+        figures = CapacityFigures(M, "e", "", (0.01, 0.08, 0.0015), (0.05, 0.004, 0.00005), 100, 100)
+        return DemandReport("g", version, (demand,), loads, (figures,))
+
+
+def spec(**more):
+    settings = {"policy": ScalingPolicy.TIDAL, "min_replicas": 1, "max_replicas": 20, "start": 600.0, **more}
+    return model(slots=SLOTS, **settings)
+
+
+@pytest.fixture(scope="module")
+def two_days():
+    """What one controller knew at ten to nine on the third day, how many replicas it had, and how it went on."""
+    days = Days(spec()).begin(0.0).run(0.0, EIGHT_FIFTY)
+    knowledge, standing = written(days.world.brain.remember(EIGHT_FIFTY)), days.world.desired()
+    days.desired.clear()
+    return knowledge, standing, days.run(EIGHT_FIFTY, EIGHT_FIFTY + 900).desired
+
+
+def test_the_step_of_each_morning_is_provided_for_after_a_restart(two_days):
+    """A restart at 8:50. At 8:55 four more replicas are ordered, since starts take five minutes, and six a second came at
+    nine on the days before: as the controller does that was not restarted. Without what was known, nothing happens
+    before nine."""
+    knowledge, standing, went_on = two_days
+    until = EIGHT_FIFTY + 900
+
+    knows = Days(spec()).begin(EIGHT_FIFTY, knowledge, standing).run(EIGHT_FIFTY, until)
+    knows_nothing = Days(spec()).begin(EIGHT_FIFTY, None, standing).run(EIGHT_FIFTY, until)
+
+    assert knows.desired == went_on
+    assert knows.desired[:2] == [(EIGHT_FIFTY, 3), (EIGHT_FIFTY + 250, 7)]
+    assert knows_nothing.desired[0] == (EIGHT_FIFTY, 3)
+    assert knows_nothing.desired[1][0] >= EIGHT_FIFTY + 600
+
+
+def test_starts_are_predicted_from_those_measured_before_the_restart(two_days):
+    """The settings say 600 s; starts have taken 300 s."""
+    knowledge, *_ = two_days
+    world = World()
+    world.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
+    world.configure(EIGHT_FIFTY, {M: spec()})
+
+    starts = world.view(EIGHT_FIFTY).starts
+    assert starts.median_s == pytest.approx(300.0, abs=STEP_S)
+    assert starts.samples > 3
+    assert starts.stages["requested"] == pytest.approx(300.0, abs=STEP_S)
+    (launched,) = world.ordered("launch")
+    route = next(route for route in world.table.routes if route.replica_id == launched)
+    assert route.expected_ready_s == pytest.approx(EIGHT_FIFTY + 300.0, abs=STEP_S)
+
+
+def test_a_restart_lets_nothing_go_before_a_full_window_has_been_seen(two_days):
+    """Twelve run where one would do. All that is known says so, and still they stay for the window."""
+    knowledge, *_ = two_days
+    night = EIGHT_FIFTY + 11 * HOUR_S
+    settings = spec(window_s=60.0, scale_down_delay_s=300.0)
+
+    days = Days(settings).begin(night, knowledge, 12).run(night, night + 2_400, lambda _: 0.5)
+
+    fell = [at for at, number in days.desired if number < 12]
+    assert fell
+    assert fell[0] >= night + 300.0
+
+
+def test_the_next_controller_remembers_what_it_was_given(two_days):
+    """Nothing is lost by a restart after which nothing happens."""
+    knowledge, *_ = two_days
+    brain = FleetController()
+    brain.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
+    brain.on(FleetConfigured({M: spec()}, FleetLimits()), EIGHT_FIFTY)
+
+    again = written(brain.remember(EIGHT_FIFTY))
+
+    (before,), (after,) = knowledge.models, again.models
+    assert after.rates == before.rates
+    assert after.tidal.pace == before.tidal.pace
+    assert [number for number, _ in after.tidal.growth.counts] == [n for n, _ in before.tidal.growth.counts]
+    assert after.tidal.bursts_s == before.tidal.bursts_s
+    assert again.starts == knowledge.starts
+
+
+def test_what_is_older_than_four_weeks_is_no_knowledge(two_days):
+    knowledge, *_ = two_days
+    late = knowledge.at_s + GOOD_FOR_S + 1
+    world = World()
+    world.on(KnowledgeRestored(knowledge), late)
+    world.configure(late, {M: spec()})
+
+    assert world.view(late).starts.samples == 0
+    assert world.view(late).starts.median_s == 600.0
+
+
+def test_what_comes_after_the_first_configuration_changes_nothing(two_days):
+    knowledge, *_ = two_days
+    world = World()
+    world.configure(EIGHT_FIFTY, {M: spec()})
+    world.on(KnowledgeRestored(knowledge), EIGHT_FIFTY + 1)
+    world.configure(EIGHT_FIFTY + 2, {M: spec()})
+
+    assert world.view(EIGHT_FIFTY + 2).starts.samples == 0
+
+
+def test_a_model_that_is_no_longer_configured_is_forgotten(two_days):
+    knowledge, *_ = two_days
+    brain = FleetController()
+    brain.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
+    brain.on(FleetConfigured({ModelId("other"): spec()}, FleetLimits()), EIGHT_FIFTY)
+    brain.on(FleetConfigured({M: spec()}, FleetLimits()), EIGHT_FIFTY + 1)
+
+    assert brain.remember(EIGHT_FIFTY + 1).models[0].rates is None
+
+
+def test_a_law_among_several_learns_too(two_days):
+    """Settings that let the largest of two laws count, and back: what tidal knows goes along, and is remembered."""
+    knowledge, *_ = two_days
+    both = replace(spec(), scaling=replace(spec().scaling, also=(ScalingPolicy.CONCURRENCY,)))
+    brain = FleetController()
+    brain.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
+    for number, settings in enumerate((both, spec())):
+        brain.on(FleetConfigured({M: settings}, FleetLimits()), EIGHT_FIFTY + number)
+        assert brain.remember(EIGHT_FIFTY).models[0].tidal.pace == knowledge.models[0].tidal.pace
+
+
+def test_weights_are_fetched_ahead_of_an_hour_that_a_former_process_saw(two_days):
+    """A restart in the night. The weights were thrown away, and nine o'clock is the hour at which they are needed."""
+    knowledge, *_ = two_days
+    five = EIGHT_FIFTY - 4 * HOUR_S
+    world = World()
+    world.on(KnowledgeRestored(replace(knowledge, at_s=five)), five)
+    settings = replace(spec(min_replicas=0), prefetch=Prefetching.AHEAD)
+    world.configure(five, {M: settings})
+    world.on(WeightsSeen(M, "n1", "hub", 10**10, 10**10), five)
+    world.tick(five)
+
+    prefetches = [effect for effect in world.effects if isinstance(effect, Prefetch)]
+    assert [order.because for order in prefetches] == [
+        "2 requests/s came a day ago, within 60 min of this time"
+    ]
