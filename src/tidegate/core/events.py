@@ -67,7 +67,7 @@ class RequestArrived:
     weight: float = 1.0
     """Of its tenant: twice the weight, twice the share."""
     session: str | None = None
-    """What a client's requests of one conversation have in common; None when it does not say."""
+    """What a client's requests of one conversation have in common, as a hash; None when it does not say."""
     again: int | None = None
     """What a request has in common with itself when the client sends it again."""
     may_spill: bool = True

@@ -10,6 +10,7 @@ import itertools
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from zlib import crc32
 
 from tidegate.config.hosts import Hosts
@@ -39,7 +40,7 @@ BYTES_PER_TOKEN = 4
 BLOCK_TOKENS = BLOCK_BYTES // BYTES_PER_TOKEN
 
 TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-SESSION_BYTES_MAX = 256
+SESSION_DIGITS = 16
 SPILL_FIELD = b"x-tidegate-spill"
 """``never``: the request is not to leave the house."""
 MARK_BYTES = 512
@@ -174,7 +175,7 @@ class FrontDesk:
             verdict.timeout_s = self._timeout_s(head)
             verdict.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
             session = head.fields.get(b"x-session-id")
-            verdict.session = None if session is None else session[:SESSION_BYTES_MAX].decode("latin-1")
+            verdict.session = None if session is None else _session(session)
             verdict.may_spill = found.spills and head.fields.get(SPILL_FIELD, b"").lower() != b"never"
             verdict.forward = media.forward(head, found)
 
@@ -200,6 +201,9 @@ class FrontDesk:
         head, owner = verdict.head, verdict.owner
         asked = media.read(head, relay, body)
         request_id, echo = self._ids(head)
+        session = verdict.session
+        if session is None and asked.prompt_cache_key is not None:
+            session = _session(asked.prompt_cache_key.encode())
         named = self._names().get(asked.model)
         if named is None:
             # A name that nobody knows is for the dispatcher to refuse, which counts it. It may be anything, a key
@@ -221,7 +225,7 @@ class FrontDesk:
                 hashed.chain,
                 BLOCK_TOKENS,
                 weight=owner.weight,
-                session=asked.prompt_cache_key if verdict.session is None else verdict.session,
+                session=session,
                 again=_mark(body),
                 may_spill=verdict.may_spill,
             )
@@ -281,6 +285,12 @@ class FrontDesk:
 def _mark(body: bytes) -> int:
     """What a request has in common with itself when it is sent again: it begins and ends alike."""
     return crc32(body[-MARK_BYTES:], crc32(body[:MARK_BYTES]))
+
+
+def _session(name: bytes) -> str:
+    """A conversation's name as the dispatcher and the journal get it: clients name users in it, and a megabyte of it
+    would be looked at byte by byte for each version."""
+    return sha256(name).hexdigest()[:SESSION_DIGITS]
 
 
 def _body_room(settings: GatewaySettings) -> int:
