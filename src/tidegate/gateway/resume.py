@@ -51,6 +51,7 @@ class Transcript:
         "_first",
         "_is_chat",
         "_is_other",
+        "_is_taken_up",
         "_text",
         "_wants_usage",
         "given",
@@ -68,6 +69,7 @@ class Transcript:
         self._text: list[str] = []
         self._is_other = False
         """Something was passed on that is not text."""
+        self._is_taken_up = False
         self.tokens = 0
         """Passed on so far."""
         self.given = 0
@@ -111,7 +113,7 @@ class Transcript:
 
     def take_up(self) -> None:
         """From here on another engine writes."""
-        self.given = self.tokens
+        self.given, self._is_taken_up = self.tokens, True
 
     # ---- towards the client ----
 
@@ -156,8 +158,9 @@ class Transcript:
         choice = choices[0]
         text = (choice.get("delta") or {}).get("content") if self._is_chat else choice.get("text")
         opens = self._is_chat and not text and "role" in (choice.get("delta") or {})
-        if opens and self.given and choice.get("finish_reason") is None:
-            return b""
+        is_second = self._is_taken_up and self._first is not None
+        if opens and is_second and choice.get("finish_reason") is None:
+            return b""  # One answer begins once, also when no token came of the first beginning.
         self._note(choice, text, usage)
         if usage is not None:
             del said["usage"]
@@ -165,22 +168,24 @@ class Transcript:
         return self._as_one(said, as_it_came)
 
     def _note(self, choice: dict[str, Any], text: str | None, usage: dict[str, Any] | None) -> None:
-        if text:
-            self._text.append(text)
-            self.tokens += 1
-        if usage is not None and isinstance(usage.get("completion_tokens"), int):
-            self.tokens = self.given + usage["completion_tokens"]
-        if choice.get("finish_reason") is not None:
-            self.is_finished = True
         delta = choice.get("delta") or {}
         if any(delta.get(part) for part in _OTHER_PARTS):
             self._is_other = True
+        if text:
+            self._text.append(text)
+        if text or self._is_other:
+            # An engine counts tokens that it still holds back, parts of a character for one. The next engine has to
+            # write those again, so they count with the text that they become.
+            counted = None if usage is None else usage.get("completion_tokens")
+            self.tokens = self.given + counted if isinstance(counted, int) else self.tokens + 1
+        if choice.get("finish_reason") is not None:
+            self.is_finished = True
 
     def _as_one(self, said: dict[str, Any], as_it_came: bytes) -> bytes:
         """The event as part of the first stream."""
         if self._first is None:
             self._first = {name: said[name] for name in ("id", "created", "model") if name in said}
-        if self.given:
+        if self._is_taken_up:
             said |= self._first
             usage = said.get("usage")
             if isinstance(usage, dict):
