@@ -33,6 +33,7 @@ class Band:
         "_flows",
         "_numbers",
         "_order",
+        "_waiting",
         "back",
         "bytes",
         "count",
@@ -52,6 +53,8 @@ class Band:
         """Sent once and waiting again."""
         self._back: list[tuple[int, RequestId]] = []
         self._flows: dict[FlowId, Flow] = {}
+        self._waiting: dict[FlowId, Flow] = {}
+        """Of these, those of which someone waits for its first turn: far fewer, where tenants are many."""
         self._order: list[tuple[float, int, Flow]] = []
         self._numbers = 0
         self._floor = 0.0
@@ -96,6 +99,7 @@ class Band:
         if not flow.waiting:
             next_one = self._next_flow()
             flow.served = max(flow.served, self._floor if next_one is None else next_one.served)
+            self._waiting[flow.flow_id] = flow
         flow.join(entry)
         self._list(flow)
 
@@ -105,6 +109,8 @@ class Band:
             flow = self._flows.get(entry.arrived.flow)
             if flow is None or not flow.leave(entry):
                 return False
+            if not flow.waiting:
+                del self._waiting[flow.flow_id]
         self.count -= 1
         self.tokens -= entry.tokens
         self.bytes -= entry.arrived.body_bytes
@@ -162,20 +168,39 @@ class Band:
         flow = self.flow(entry)
         own = (flow.work + flow.cost(entry, usual_tokens)) / flow.weight
         ahead = flow.work + sum(waiting.cost for waiting in self.back.values())
-        for other in self._flows.values():
-            if other.waiting and other is not flow:
-                ahead += min(other.work, own * other.weight)
+        for other in self._waiting.values():
+            if other is not flow:
+                share = own * other.weight
+                ahead += other.work if other.work < share else share
         return ahead
 
     def shared_by(self, entry: Entry) -> float:
         """How many like this tenant share the band, itself included, by weight."""
         flow = self.flow(entry)
-        others = (other.weight for other in self._flows.values() if other.waiting and other is not flow)
+        others = (other.weight for other in self._waiting.values() if other is not flow)
         return 1.0 + sum(others) / flow.weight
 
     def flows(self) -> Iterator[Flow]:
         """Tenants of which someone waits for its first turn."""
-        return (flow for flow in self._flows.values() if flow.waiting)
+        return iter(self._waiting.values())
+
+    def in_turn(self) -> Iterator[Flow]:
+        """The same, who was served least first. Only a look, and one that costs nothing for those who are not asked
+        for: it goes down the heap from its top."""
+        order = self._order
+        front = [(*order[0][:2], 0)] if order else []
+        while front:
+            served, number, at = heapq.heappop(front)
+            flow = order[at if at >= 0 else ~at][2]
+            if at >= 0:
+                for child in range(2 * at + 1, min(2 * at + 3, len(order))):
+                    heapq.heappush(front, (*order[child][:2], child))
+                if served != flow.listed or not flow.waiting:
+                    continue
+                if served < flow.served:  # It has been served since it was listed.
+                    heapq.heappush(front, (flow.served, number, ~at))
+                    continue
+            yield flow
 
     def oldest(self) -> Entry | None:
         """Who has waited longest."""
@@ -188,7 +213,7 @@ class Band:
 
     def __iter__(self) -> Iterator[Entry]:
         yield from self.back.values()
-        for flow in self._flows.values():
+        for flow in self._waiting.values():
             yield from flow.waiting.values()
 
     def _holds(self, entry: Entry) -> bool:

@@ -84,16 +84,27 @@ class Floor:
                 continue
             orders = self.place(entry, line, now_s)
             if orders is None and line.tenants.count > 1:
-                for other in queue.others(entry):
-                    orders = self.place(other, line, now_s)
-                    if orders is not None:
-                        entry = other
-                        break
+                entry, orders = self._place_other(entry, line, now_s)
             if orders is None:
                 break
             queue.take(entry)
             effects += orders
         return effects
+
+    def _place_other(
+        self, entry: Entry, line: Line, now_s: float
+    ) -> tuple[Entry, list[DispatchEffect] | None]:
+        """Send somebody else's entry, since this one may not take what is free. Only one that has less in flight, or is
+        shorter than all that were tried, can be better off."""
+        is_light, shortest = line.is_light(entry), entry.arrived.prompt_tokens
+        for other in line.queue.others(entry):
+            tokens, other_is_light = other.arrived.prompt_tokens, line.is_light(other)
+            if tokens < shortest or (other_is_light and not is_light):
+                orders = self.place(other, line, now_s)
+                if orders is not None:
+                    return other, orders
+                is_light, shortest = is_light or other_is_light, min(shortest, tokens)
+        return entry, None
 
     def place(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
         """Send the entry to the replica that is best for it; None when all are taken.

@@ -30,11 +30,13 @@ def way_for(line: Line, entry: Entry, seat: Seat | None, now_s: float) -> tuple[
         return None
     if seat is not None and seat.opening * usual_s <= PATIENCE_S:
         return None
-    is_light = line.is_light(entry)
+    is_light, longer = line.is_light(entry), LONGER_RATIO * entry.arrived.prompt_tokens
     best: tuple[int, int, Seat, list[Entry]] | None = None
     for other in line.seats:
         if not other.serves or not other.unbegun or (other.is_held and other.room(now_s) <= 0):
             continue
+        if max(other.unbegun.values()) < longer:
+            continue  # Asked for at every turn while a line is long, and mostly so.
         there = [other.in_flight[request_id] for request_id in other.unbegun]
         gone = [one for one in there if _gives_way(one, entry, line, most, is_light=is_light)]
         if not gone or other.free + len(gone) <= 0:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from math import inf
 
 from tidegate.core.dispatch.bands import Band
@@ -190,10 +191,12 @@ class Queue:
         tenants is what it would have been a moment later.
         """
         band = self._band(entry)
-        most = band.flow(entry).served + (self.mean_work or 0.0)
-        flows = [flow for flow in band.flows() if flow.served <= most and entry.arrived.flow != flow.flow_id]
-        for flow in sorted(flows, key=lambda flow: (flow.served, flow.flow_id))[:OTHERS_MAX]:
-            first = flow.first()
+        own = band.flow(entry)
+        most = own.served + (self.mean_work or 0.0)
+        for flow in islice(band.in_turn(), OTHERS_MAX):
+            if flow.served > most:
+                return
+            first = None if flow is own else flow.first()
             if first is not None:
                 yield first
 
