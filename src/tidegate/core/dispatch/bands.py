@@ -170,8 +170,7 @@ class Band:
         ahead = flow.work + sum(waiting.cost for waiting in self.back.values())
         for other in self._waiting.values():
             if other is not flow:
-                share = own * other.weight
-                ahead += other.work if other.work < share else share
+                ahead += min(other.work, own * other.weight)
         return ahead
 
     def shared_by(self, entry: Entry) -> float:

@@ -76,6 +76,8 @@ class Dispatcher:
         self._arrivals = Arrivals()
         self._attempts = Attempts(floor, self._arrivals)
         self._hedging = Hedging(floor, self._arrivals)
+        self._hedges = False
+        """Some model does."""
         self._patience = Patience(floor, self._hedging)
         self._turns: dict[type, Callable[[Any, float], list[DispatchEffect]]] = {
             Tick: self._patience.tick,
@@ -100,6 +102,8 @@ class Dispatcher:
     def on(self, event: DispatchEvent, now_s: float) -> list[DispatchEffect]:
         """Take a fact in, give orders out. The orders are to be carried out in their order."""
         effects = self._turns[type(event)](event, now_s)
+        if self._hedges:
+            effects += self._hedging.watch(effects, now_s)
         if self._floor.news:
             effects = [*effects, *self._floor.news]
             self._floor.news.clear()
@@ -181,8 +185,6 @@ class Dispatcher:
                 if line.promises.told:
                     line.promises.redeem(entry, now_s)
                 line.note_load()
-                if line.config.hedge_ratio:
-                    orders += self._hedging.watch(entry, line, now_s)
                 if floor.wake_s is None or event.deadline_s < floor.wake_s:
                     # The first of many: those after it, with the same patience, find a wake-up set.
                     orders += floor.wake_by(event.deadline_s)
@@ -257,6 +259,7 @@ class Dispatcher:
     def _configured(self, event: ModelsConfigured, now_s: float) -> list[DispatchEffect]:
         floor = self._floor
         floor.queues = event.queues
+        self._hedges = any(config.hedge_ratio for config in event.models.values())
         floor.shared.index.bound(event.prefix_index_bytes)
         known, floor.shifts = floor.shifts, {}
         for name, shift in event.shifts.items():

@@ -6,12 +6,15 @@ another replica has a free slot and nobody waits for it, and only within a share
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Sequence
+
 from tidegate.core.dispatch.budget import Arrivals, Budget
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS
-from tidegate.core.effects import Hedge
+from tidegate.core.effects import Hedge, Send
 from tidegate.core.types import RequestId
 
 OVERDUE_RATIO = 3.0
@@ -26,36 +29,41 @@ class Hedging:
     def __init__(self, floor: Floor, arrivals: Arrivals) -> None:
         self._floor = floor
         self._budget = Budget(arrivals, FLOOR)
-        self._watched: dict[RequestId, float] = {}
-        """When each is overdue, in the order of sending."""
+        self._watched: list[tuple[float, int, RequestId]] = []
+        """A heap: when each is overdue. Who has its answer by then is passed over."""
 
-    def watch(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
-        """The entry has been sent."""
-        if not entry.arrived.streams or entry.resumes:
-            return []
+    def watch(self, effects: Sequence[DispatchEffect], now_s: float) -> list[DispatchEffect]:
+        """Of these orders, keep an eye on the requests that are sent for the first time."""
+        floor = self._floor
+        first = [effect.request_id for effect in effects if isinstance(effect, Send) and effect.attempt == 1]
+        found: list[DispatchEffect] = []
+        for entry in filter(None, map(floor.ledger.find, first)):
+            line = floor.lines.get(entry.model)
+            if line is not None and line.config.hedge_ratio and entry.arrived.streams:
+                found += self._watch(entry, line, now_s)
+        return found
+
+    def _watch(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         usual_s = line.waits.pace.at(0.5)
         after_s = line.config.hedge_after_s
         if usual_s is not None:
             tokens = entry.arrived.prompt_tokens + PROMPT_BASE_TOKENS
             after_s = max(after_s, OVERDUE_RATIO * usual_s * tokens)
-        self._watched[entry.request_id] = now_s + after_s
+        heapq.heappush(self._watched, (now_s + after_s, entry.number, entry.request_id))
         return self._floor.wake_by(now_s + after_s)
 
     def look(self, now_s: float) -> list[DispatchEffect]:
         """Send those that are overdue to a second replica, where one is free."""
         effects: list[DispatchEffect] = []
-        next_s: float | None = None
-        for request_id, due_s in list(self._watched.items()):
+        watched = self._watched
+        while watched:
+            due_s, _, request_id = watched[0]
             entry = self._floor.ledger.find(request_id)
-            if entry is None or entry.phase is not Phase.SENT or entry.attempts > 1:
-                del self._watched[request_id]
-            elif due_s <= now_s:
-                del self._watched[request_id]
+            if entry is not None and entry.phase is Phase.SENT and entry.attempts == 1:
+                if due_s > now_s:
+                    return effects + self._floor.wake_by(due_s)
                 effects += self._hedge(entry, now_s)
-            elif next_s is None or due_s < next_s:
-                next_s = due_s
-        if next_s is not None:
-            effects += self._floor.wake_by(next_s)
+            heapq.heappop(watched)
         return effects
 
     def _hedge(self, entry: Entry, now_s: float) -> list[DispatchEffect]:

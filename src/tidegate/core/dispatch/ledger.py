@@ -177,9 +177,12 @@ class Ledger:
         del self._open[entry.request_id]
         self.ended_total += 1
 
-    def earliest_deadline_s(self) -> float | None:
-        """When the first of those that are open runs out of time; None when none is."""
-        return min((entry.arrived.deadline_s for entry in self._open.values()), default=None)
+    def next_look_s(self, now_s: float) -> float | None:
+        """When to look for overdue entries again; None when none is open. Asked for after each tick, so it is not
+        the first deadline of those that are open but of those that were when it was looked for last."""
+        if self._none_before_s <= now_s:
+            self._none_before_s = min((entry.arrived.deadline_s for entry in self._open.values()), default=inf)
+        return self._none_before_s if self._open else None
 
     def overdue(self, now_s: float) -> list[Entry]:
         """Entries whose deadline has passed, in order of arrival."""

@@ -114,8 +114,9 @@ class Line:
         return self.tenants.count > 1 and self.tenants.is_light(entry.arrived.flow, self.slots)
 
     def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
-        """A settled seat beside the one that works on this entry; None when none is free."""
-        found = [s for s in open_seats(self.seats, now_s) if s.replica_id != but and s.ramp is None]
+        """A settled seat that is well, beside the one that works on this entry; None when none is free."""
+        settled = (s for s in open_seats(self.seats, now_s) if s.ramp is None and s.breaker.is_closed)
+        found = [seat for seat in settled if seat.replica_id != but]
         return self._picker.pick(entry, found, now_s) if found else None
 
     def can_serve(self) -> bool:

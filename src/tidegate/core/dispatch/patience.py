@@ -30,8 +30,8 @@ class Patience:
         for line in floor.lines.values():
             if len(line.queue):
                 effects += self._tend(line, now_s)
-        deadline_s = floor.ledger.earliest_deadline_s()
-        return effects if deadline_s is None else effects + floor.wake_by(deadline_s)
+        look_s = floor.ledger.next_look_s(now_s)
+        return effects if look_s is None else effects + floor.wake_by(look_s)
 
     def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
         """A line that somebody waits in: end those who have waited too long, seat who can be."""
@@ -41,7 +41,7 @@ class Patience:
             effects += floor.expire(oldest, line, now_s)
         effects += floor.fill(line, now_s)
         effects += self._spill_waiting(line, now_s)
-        moments = [line.queue.earliest_deadline_s(), line.next_change_s(now_s)]
+        moments = [line.next_change_s(now_s)]
         if oldest is not None:
             moments.append(line.expires_s(oldest))
         for moment in moments:

@@ -250,10 +250,6 @@ class Queue:
         found = [entry for band in self._bands if (entry := band.oldest()) is not None]
         return min(found, key=lambda entry: entry.arrived_s, default=None)
 
-    def earliest_deadline_s(self) -> float | None:
-        """When the first of those who wait runs out of time; None when nobody waits."""
-        return min((entry.arrived.deadline_s for entry in self), default=None)
-
     def in_order(self) -> list[Entry]:
         """Everyone who waits, by class and arrival."""
         return sorted(self, key=lambda entry: (-entry.arrived.priority, entry.number))

@@ -268,6 +268,29 @@ def test_a_request_whose_first_token_is_overdue_gets_a_second_replica_and_the_fi
     assert (record.replica_id, record.outcome) == ("m-2", Outcome.COMPLETED)
 
 
+def test_a_request_that_waited_for_its_place_gets_a_second_replica_too():
+    world = World(hedge_ratio=0.5, hedge_after_s=1.0)
+    world.table(0, ("m-1", 1), ("m-2", 1))
+    for name in ("a", "b", "waits"):
+        world.ask(name, 0.0)
+    assert orders(world.on(Tick(), 1.0), Hedge) == []
+    effects = world.on(UpstreamEnded("a", 200), 3.0)
+    assert sent(effects) == [("waits", "m-1")]
+    assert WakeAt(4.0) in effects
+    world.on(UpstreamEnded("b", 200), 3.5)
+
+    assert [e.replica_id for e in orders(world.on(Tick(), 4.0), Hedge)] == ["m-2"]
+
+
+def test_a_second_replica_is_one_that_is_well():
+    world = hedging()
+    world.ask("b", 0.0)
+    world.ask("a", 0.0)
+    assert outcomes(world.on(UpstreamFailed("a", Failure.REFUSED, replica_id="m-2"), 0.1)) == []
+
+    assert orders(world.on(Tick(), 1.5), Hedge) == []  # its rest is over, and whoever it gets now is a probe
+
+
 def test_when_one_of_two_fails_the_other_goes_on():
     world = hedging()
     world.ask("a", 0.0)
