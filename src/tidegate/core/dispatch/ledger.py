@@ -181,7 +181,9 @@ class Ledger:
         """When to look for overdue entries again; None when none is open. Asked for after each tick, so it is not
         the first deadline of those that are open but of those that were when it was looked for last."""
         if self._none_before_s <= now_s:
-            self._none_before_s = min((entry.arrived.deadline_s for entry in self._open.values()), default=inf)
+            self._none_before_s = min(
+                (entry.arrived.deadline_s for entry in self._open.values()), default=inf
+            )
         return self._none_before_s if self._open else None
 
     def overdue(self, now_s: float) -> list[Entry]:
