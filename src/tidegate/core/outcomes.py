@@ -22,6 +22,7 @@ class Outcome(Enum):
     REJECTED_TOO_LARGE = "rejected_too_large"
     REJECTED_FULL = "rejected_full"
     REJECTED_LATE = "rejected_late"
+    REJECTED_DEADLINE = "rejected_deadline"
     REJECTED_NOBODY = "rejected_nobody"
     REJECTED_STOPPING = "rejected_stopping"
     EXPIRED_QUEUED = "expired_queued"
@@ -51,6 +52,7 @@ MEANING: dict[Outcome, Meaning] = {
     Outcome.REJECTED_TOO_LARGE: Meaning(413, "invalid_request_error", "request_too_large", False),
     Outcome.REJECTED_FULL: Meaning(429, "rate_limit_error", "queue_full", True),
     Outcome.REJECTED_LATE: Meaning(429, "rate_limit_error", "deadline_out_of_reach", True),
+    Outcome.REJECTED_DEADLINE: Meaning(504, "timeout_error", "deadline_too_short", False),
     Outcome.REJECTED_NOBODY: Meaning(503, "service_unavailable_error", "no_replica", True),
     Outcome.REJECTED_STOPPING: Meaning(503, "service_unavailable_error", "gateway_stopping", True),
     Outcome.EXPIRED_QUEUED: Meaning(429, "rate_limit_error", "waited_too_long", True),

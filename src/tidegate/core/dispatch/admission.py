@@ -73,6 +73,18 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
     return _full(line, entry, full, now_s), []  # 4
 
 
+def hopeless(line: Line, entry: Entry, now_s: float) -> str | None:
+    """Why its time is up before its first token could be there, whoever waits; None when it is not. An engine would
+    compute its prompt for nobody."""
+    left_s = entry.arrived.deadline_s - now_s
+    if left_s <= 0.0:
+        return "its deadline has passed"
+    least_s = line.least_s(entry.arrived, left_s)
+    if least_s <= left_s:
+        return None
+    return f"its prompt takes {least_s:.1f} s at least, of which {left_s:.1f} s are left"
+
+
 def foresees_refusal(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> bool:
     """Whether ``judge`` would refuse this newcomer now. Only a look: nothing is promised, nobody is displaced."""
     if _sheds(line, entry):
@@ -115,7 +127,8 @@ def _too_late(
         return None
     wait_s = line.wait_s(entry, rate) + kept.tokens / rate
     left_s = arrived.deadline_s - now_s
-    allowed_s = max(LEAST_LEFT * left_s, left_s - line.waits.service_s())
+    answer_s = max(line.waits.service_s(), line.least_s(arrived, left_s - wait_s))
+    allowed_s = max(LEAST_LEFT * left_s, left_s - answer_s)
     allowed_s = min(allowed_s, line.queue.limits.max_wait_busy_s)
     if wait_s <= allowed_s * (MARGIN_TOLD if came_back else MARGIN):
         return None

@@ -155,17 +155,18 @@ class Dispatcher:
     # ---- a request comes in ----
 
     def _arrived(self, event: RequestArrived, now_s: float) -> list[DispatchEffect]:
-        """Six cases, the first that fits.
+        """Seven cases, the first that fits.
 
         1. The gateway is stopping: rejected.
         2. The model is not configured: rejected.
         3. Nobody serves the model and nobody can be started: rejected, with the reason.
-        4. Nobody waits and a replica has a free slot: sent.
-        5. It would wait in vain, or there is no place to wait: rejected, with the time after which to
+        4. Its deadline comes before an answer could begin: rejected.
+        5. Nobody waits and a replica has a free slot: sent.
+        6. It would wait in vain, or there is no place to wait: rejected, with the time after which to
            come back.
-        6. Queued; when nobody serves, the controller is told at once.
+        7. Queued; when nobody serves, the controller is told at once.
 
-        Instead of being rejected in 3 or 5 it is spilt, where the model has an upstream for that.
+        Instead of being rejected in 3 or 6 it is spilt, where the model has an upstream for that.
         """
         floor = self._floor
         self._arrivals.arrived(now_s)
@@ -179,7 +180,10 @@ class Dispatcher:
         line.note_arrival(event, now_s)
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
             return floor.nobody(entry, line, now_s)
-        if not line.queue.held.requests:  # 4
+        hopeless = admission.hopeless(line, entry, now_s)
+        if hopeless is not None:  # 4
+            return floor.turn_away(entry, Outcome.REJECTED_DEADLINE, hopeless, now_s)
+        if not line.queue.held.requests:  # 5
             orders = floor.place(entry, line, now_s)
             if orders is not None:
                 if line.promises.told:
@@ -192,7 +196,7 @@ class Dispatcher:
         return self._wait(entry, line, now_s)
 
     def _wait(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
-        """Cases 5 and 6 of an arrival."""
+        """Cases 6 and 7 of an arrival."""
         floor = self._floor
         too_long = spilling.foreseen(line, entry, now_s)
         if too_long is not None:
@@ -203,10 +207,10 @@ class Dispatcher:
                 return spilt
         refusal, gone = admission.judge(line, entry, now_s, floor.queues)
         effects: list[DispatchEffect] = []
-        if refusal is not None:  # 5
+        if refusal is not None:  # 6
             line.note_load(1)
             effects = floor.turn_away(entry, refusal.outcome, refusal.because, now_s, refusal.retry_after_s)
-        else:  # 6
+        else:  # 7
             for other in gone:
                 why = admission.displaced(line, other, now_s)
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)

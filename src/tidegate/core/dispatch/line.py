@@ -129,6 +129,12 @@ class Line:
             return 0.0
         return self._picker.insight.recall.longest(arrived)
 
+    def least_s(self, arrived: RequestArrived, left_s: float) -> float:
+        """What its prompt takes at least, as far as that is known and could be more than ``left_s``; else 0."""
+        if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
+            return 0.0
+        return self._picker.insight.least_s(arrived, left_s)
+
     def cache_told(self, replica_id: ReplicaId, gone_before_s: float) -> None:
         """The replica's engine says that what was last used before this moment is no longer cached."""
         if isinstance(self._picker, LeastSeconds):

@@ -184,6 +184,56 @@ def test_a_class_and_a_tenant_may_be_held_to_a_share_of_the_queue():
     assert outcomes(world.ask("f-0", 1.0, flow="f", priority=1)) == []
 
 
+def long_prompt(tokens, start=0):
+    return {"tokens": tokens, "prefix": tuple(range(start, start + tokens // 250)), "block_tokens": 250}
+
+
+def paced(slots=4, **config):
+    """A replica that is known to compute 10,000 tokens a second; it is 100 s later then."""
+    world = World(**config)
+    world.table(0, ("m-1", slots))
+    for n in range(40):
+        now_s, tokens = 60.0 + n, 1_000 + 250 * (n % 5)
+        world.ask(f"p{n}", now_s, **long_prompt(tokens, 1_000 * (n + 1)))
+        world.on(FirstByte(f"p{n}"), now_s + tokens / 10_000)
+        world.on(UpstreamEnded(f"p{n}", 200, tokens, 0, 5), now_s + 0.9)
+    return world
+
+
+def test_a_prompt_that_takes_longer_than_its_deadline_allows_is_never_begun():
+    world = paced()
+
+    effects = world.ask("hopeless", 100.0, deadline_s=101.0, **long_prompt(20_000))
+    assert outcomes(effects) == [("hopeless", Outcome.REJECTED_DEADLINE)]
+    assert "its prompt takes 1." in rejected(effects).because
+    assert world.report(100.0).models[0].refused_total == 0  # more replicas would not help it
+    assert sent(world.ask("in time", 100.0, deadline_s=103.0, **long_prompt(20_000))) == [("in time", "m-1")]
+    world.on(FirstByte("in time"), 102.0)
+    world.on(UpstreamEnded("in time", 200, 20_000, 0, 5), 102.5)
+
+    # Once it is in a cache it takes no time to speak of.
+    assert sent(world.ask("again", 103.0, deadline_s=104.0, **long_prompt(20_000))) == [("again", "m-1")]
+
+
+def test_before_anything_is_known_only_a_deadline_that_has_passed_is_hopeless():
+    world = World()
+    world.table(0, ("m-1", 4))
+
+    assert sent(world.ask("a", 1.0, deadline_s=1.1, **long_prompt(50_000)))
+    assert outcomes(world.ask("b", 2.0, deadline_s=2.0)) == [("b", Outcome.REJECTED_DEADLINE)]
+
+
+def test_the_prompt_counts_as_well_as_the_wait_for_its_turn():
+    world = paced(slots=1)
+    world.ask("runs", 100.0)
+    for n in range(4):
+        world.ask(f"w{n}", 100.0, **long_prompt(1_000, 5_000 * (n + 11)))
+
+    assert outcomes(world.ask("short", 100.0, deadline_s=108.0, **long_prompt(500, 90_000))) == []
+    effects = world.ask("long", 100.0, deadline_s=108.0, **long_prompt(40_000, 90_000))
+    assert outcomes(effects) == [("long", Outcome.REJECTED_LATE)]
+
+
 def test_ten_long_prompts_under_a_bound_of_tokens_are_two():
     world = busy(queue=QueueLimits(max_requests=1_024, max_tokens=250_000))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.core.capacity import MILLION, THOUSAND, CapacityBook, Kind
+from tidegate.core.capacity import MILLION, THOUSAND, Capacity, CapacityBook, Kind
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import REPLICA_MASK, Found, PrefixIndex, stamp_of
 from tidegate.core.dispatch.routing.handover import Handover
@@ -25,6 +25,8 @@ from tidegate.core.types import ModelId, ReplicaId
 
 WRITE_AT_ONCE = 2_000.0
 """Tokens put down together."""
+SURE = 0.8
+"""Of a predicted time, what hardly any prompt is faster than."""
 LATE_S = 0.5
 LATE_RATIO = 2.0
 """Prompts that took longer than this had to wait for memory; that teaches how much there is, and nothing else."""
@@ -53,6 +55,8 @@ class Insight:
         """
         self._wear = Wear()
         self._capacities = capacities
+        self._kinds: tuple[Capacity, ...] = ()
+        """Of the replicas there are."""
 
     def __repr__(self) -> str:
         return f"<Insight replicas={len(self.loads)} {self.recall!r} {self.adapters!r} {self.crowd!r}>"
@@ -82,6 +86,7 @@ class Insight:
             if replica_id in self.loads and route.adapters is not None:
                 self.adapters.believe(replica_id, route.adapters)
         if self.loads.keys() != known:
+            self._kinds = tuple(dict.fromkeys(load.capacity for load in self.loads.values()))
             self._take_over(now_s)
         self.handover.seats_are(seats, self.loads)
 
@@ -102,6 +107,18 @@ class Insight:
                 self._write(load, now_s)
         self._wear.refresh(loads)
         self._weigh()
+
+    def least_s(self, arrived: RequestArrived, left_s: float) -> float:
+        """What the prompt takes on the fastest kind of replica that has the most of it; 0 when that is not known, or
+        cannot be more than ``left_s``. Engines may have more of it than this gateway has seen: as much as they usually
+        have is taken to be there."""
+        tokens = arrived.prompt_tokens * self.recall.token_scale
+        kinds = self._kinds
+        if not all(kind.is_known and kind.prefill_s(tokens, 0.0) > left_s for kind in kinds):
+            return 0.0
+        cached = self.recall.longest(arrived)
+        new = (tokens - cached) * (1.0 - self.recall.hits.reuse)
+        return min((SURE * kind.prefill_s(new, cached) for kind in kinds), default=0.0)
 
     def cache_told(self, replica_id: ReplicaId, gone_before_s: float) -> None:
         """An engine says what of its cache is gone; see ``CacheLife.told``."""
