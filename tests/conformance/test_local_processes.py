@@ -87,6 +87,30 @@ async def test_orphaned_children_of_a_crashed_engine_are_ended_before_exit_is_re
     assert rig.alive() == []
 
 
+@pytest.mark.parametrize(
+    "sent, by_hand",
+    [(signal.SIGTERM, True), (signal.SIGINT, True), (signal.SIGKILL, False), (signal.SIGSEGV, False)],
+)
+async def test_whoever_asks_an_engine_to_end_has_lent_a_hand_and_a_crash_has_not(rig, sent, by_hand):
+    fleet, observer = await rig.open(fake_model())
+    launch(fleet, "r1")
+    await observer.until("r1", Seen.READY)
+    (engine,) = rig.alive()
+
+    os.kill(engine.identity.pid, sent)
+    exited = await observer.until("r1", Seen.EXITED)
+
+    assert exited.by_hand is by_hand
+
+
+async def test_what_was_ordered_is_not_done_by_hand(rig):
+    fleet, observer = await rig.open(fake_model())
+    launch(fleet, "r1")
+    await observer.until("r1", Seen.READY)
+    stop(fleet, "r1")
+    assert not (await observer.until("r1", Seen.EXITED)).by_hand
+
+
 async def test_sigterm_goes_to_the_first_process_alone_as_long_as_it_lives(rig, tmp_path):
     fleet, observer = await rig.open(
         fake_model("--children", 1, "--children-note", tmp_path / "asked", stop_grace_s=1.0)

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import settings as budget
@@ -14,6 +15,7 @@ from tidegate.core.events import (
     FleetConfigured,
     ReplicaAdopted,
     ReplicaSeen,
+    ScaledByHand,
     SignalsReported,
     Tick,
 )
@@ -35,6 +37,8 @@ SPEC = {
         start_deadline_s=16,
         drain_deadline_s=8,
         handover_s=3,
+        adopts_ends=True,
+        by_hand_for_s=10.0,
     ),
     B: FleetModel(
         "llamacpp",
@@ -183,6 +187,14 @@ steps = st.lists(
             st.integers(0, 9),
             st.sampled_from([Seen.STARTING, Seen.READY, Seen.EXITED, Seen.GAVE_UP, Seen.UNRESPONSIVE]),
         ),
+        st.tuples(
+            st.just("hand"),
+            st.sampled_from([A, B]),
+            st.none() | st.integers(0, 9),
+            st.sampled_from([1.0, 5.0, 100_000.0, math.nan]),
+            st.booleans(),
+        ),
+        st.tuples(st.just("ended"), st.integers(0, 9)),
         st.tuples(st.just("adopt"), st.integers(1, 40), st.sampled_from([A, B])),
         st.tuples(st.just("configure"), st.sampled_from([FleetLimits(), LIMITS])),
     ),
@@ -205,6 +217,13 @@ def story(watcher, steps):
                 known = sorted(watcher.alive)
                 if known:
                     watcher.play(ReplicaSeen(known[which % len(known)], seen, Address("h", 1), "words"))
+            case ("hand", model, replicas, for_s, at_least):
+                watcher.play(ScaledByHand(model, replicas, for_s, at_least))
+            case ("ended", which):
+                known = sorted(watcher.alive)
+                if known:
+                    gone = known[which % len(known)]
+                    watcher.play(ReplicaSeen(gone, Seen.EXITED, None, "words", by_hand=True))
             case ("adopt", number, model):
                 replica_id = ReplicaId(f"{model}-{number}")
                 if replica_id not in watcher.alive:
@@ -255,13 +274,20 @@ def test_the_same_facts_give_the_same_orders(steps):
     assert repr(one.log) == repr(other.log)
 
 
+def timeless(because):
+    """Without the time of day at which a number by hand ends."""
+    return re.sub(r"until (\w+day )?\d\d:\d\d", "until then", because)
+
+
 def shifted(value, by_s):
     """The orders with the moments in them moved."""
     match value:
         case WakeAt(at_s):
             return WakeAt(at_s + by_s)
         case Decision():
-            return (value.model, value.desired, value.before, value.because, value.held_by)
+            return (value.model, value.desired, value.before, timeless(value.because), value.held_by)
+        case Launch() | Stop():
+            return replace(value, because=timeless(value.because))
         case PublishRoutes(table):
             routes = [
                 (r, *(None if s is None else s + by_s for s in (r.expected_ready_s, r.leaves_at_s)))

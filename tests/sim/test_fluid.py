@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.fleet.engines import MODEL, fleet
-from tidegate.core.settings import Pool, Scaling, ScalingPolicy
+from tidegate.core.settings import Pool, Scaling, ScalingPolicy, SpillBounds
+from tidegate.planner.trial import Ground, Settings
 from tidegate.sim.fluid import Load, flow, load_of_rates, load_of_trace, oracle_of_load, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Slo
@@ -122,3 +123,63 @@ def test_a_sleeper_that_wakes_in_seconds_bridges_a_cold_start():
 
     assert run.flowed[MODEL].over == pytest.approx(run.flowed[MODEL].requests)
     assert scored(run).attainment >= bare.attainment
+
+
+PRICED = SpillBounds(
+    prompt_price=1e-6,
+    output_price=1e-5,
+    max_cost_per_h=1_000.0,
+    max_in_flight=10_000,
+    max_wait_s=2.0,
+    ttft_s=0.5,
+)
+"""0.003 for each of these requests."""
+
+
+def with_upstream(spill, scaling=None, price_per_h=0.0):
+    """One replica, or what the scaling says, and an upstream."""
+    scenario = fleet(scaling or Scaling(min_replicas=1, max_replicas=1))
+    setup = scenario.models[MODEL]
+    dispatch, model = replace(setup.dispatch, spill=spill), replace(setup.fleet, price_per_h=price_per_h)
+    return replace(scenario, models={MODEL: replace(setup, dispatch=dispatch, fleet=model)})
+
+
+def spilling(spill, curve=None):
+    run = flow(loaded(curve or steady(20.0, 900)), with_upstream(spill))
+    return run.flowed[MODEL], scored(run)
+
+
+def test_what_one_replica_cannot_serve_is_spilt_and_paid_for():
+    flowed, score = spilling(PRICED)
+    assert flowed.over == pytest.approx(flowed.requests, rel=1e-9)
+    assert flowed.spilt_cost == pytest.approx(0.003 * flowed.spilt, rel=0.01)
+    assert score.cost == pytest.approx(flowed.spilt_cost)  # replicas cost nothing here
+    assert 0.3 < flowed.spilt / flowed.requests < 0.7, "one replica answers about half of them"
+    sooner = spilling(replace(PRICED, max_wait_s=0.5))[1]
+    assert sooner.attainment > score.attainment, "who waits for 2 s is late already"
+
+
+def test_money_and_room_bound_it():
+    poor, _ = spilling(replace(PRICED, max_cost_per_h=3.0))
+    assert poor.spilt == pytest.approx(1_000.0, rel=0.01)
+    narrow, _ = spilling(replace(PRICED, max_in_flight=4, tpot_s=0.1))
+    # Each is there for 0.5 s and 199 tokens of 0.1 s: four places take one in five seconds.
+    assert narrow.spilt == pytest.approx(900 * 4 / 20.4, rel=0.15)
+
+
+def test_it_is_as_the_world_that_moves_each_request_has_it():
+    """Ten minutes of twice what one replica can do; who waits for 2 s is spilt."""
+    curve = steady(20.0, 600)
+    flowed, _ = spilling(PRICED, curve)
+    moved = summarize(simulate(generated(curve, LENGTHS, SeededDice(3)), with_upstream(PRICED)))
+    assert moved.spilt / moved.requests == pytest.approx(flowed.spilt / flowed.requests, abs=0.1)
+
+
+def test_settings_are_judged_by_what_they_spill_too():
+    """With a replica at 3 an hour, a thousand spilt requests weigh as much as an hour of it."""
+    load = loaded(steady(20.0, 900))[MODEL]
+    ground = Ground(MODEL, load, with_upstream(PRICED, GROWING, price_per_h=3.0))
+    one = Settings.of(replace(GROWING, min_replicas=1, max_replicas=1))
+    three = Settings.of(replace(GROWING, min_replicas=3, max_replicas=3))
+    assert ground.judge(one).replica_hours > ground.judge(three).replica_hours
+    assert Ground(MODEL, load, with_upstream(PRICED, GROWING)).judge(one).spilt == 0.0

@@ -9,6 +9,7 @@ from tidegate.core.settings import OWN_POLICIES, FleetModel, Promise, Scaling, S
 from tidegate.core.types import ModelId
 from tidegate.sim.fluid import Load, Score, flow, oracle_of_load, scored
 from tidegate.sim.fluid.needing import needs_of_load
+from tidegate.sim.oracle import regret
 from tidegate.sim.scenario import Scenario
 
 BY_CONCURRENCY = (ScalingPolicy.CONCURRENCY, ScalingPolicy.KPA)
@@ -78,16 +79,26 @@ class Ground:
     scenario: Scenario
 
     def judge(self, settings: Settings, seed: int = 1) -> Score:
-        """What they come to. The fleet that the first minutes need runs already, within the bounds."""
+        """What they come to. The fleet that the first minutes need runs already, within the bounds.
+
+        What is spilt counts as the replica-hours that its money would buy; where a replica has no price it cannot be
+        weighed, and nothing is spilt.
+        """
         setup = self.scenario.models[self.model]
         scaling = settings.put_into(setup.fleet.scaling)
         needs = needs_of_load(self.load.between(0.0, 300.0), setup, self.scenario.slo)
         running = min(max([*needs, settings.min_replicas]), settings.max_replicas)
         fleet: FleetModel = replace(setup.fleet, scaling=scaling)
-        tried = replace(setup, fleet=fleet, running=running)
+        price_per_h = fleet.price_per_h
+        dispatch = setup.dispatch if price_per_h else replace(setup.dispatch, spill=None)
+        tried = replace(setup, dispatch=dispatch, fleet=fleet, running=running)
         scenario = replace(self.scenario, models={self.model: tried})
         oracle = oracle_of_load(self.load, setup, self.scenario.slo)
-        return scored(flow({self.model: self.load}, scenario, seed), oracle)
+        score = scored(flow({self.model: self.load}, scenario, seed), oracle)
+        if not score.spilt_cost:
+            return score
+        hours = score.replica_hours + score.spilt_cost / price_per_h
+        return replace(score, replica_hours=hours, regret=regret(hours, oracle))
 
     @property
     def most_needed(self) -> int:

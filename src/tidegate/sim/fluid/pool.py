@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import exp, inf
 
 from tidegate.core.queueing import (
@@ -31,6 +30,8 @@ from tidegate.core.queueing import (
     wait_quantile_s,
 )
 from tidegate.core.types import Dice
+from tidegate.sim.fluid.amounts import Flowed, Parcel
+from tidegate.sim.fluid.spilling import Spilling
 from tidegate.sim.needs import prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
 from tidegate.workload.chance import normal
@@ -48,40 +49,6 @@ FEW = 1.0
 """Below this the noise of endings would be larger than what there is."""
 
 
-@dataclass(slots=True)
-class Parcel:
-    """What arrived in one slot and waits."""
-
-    arrived_s: float
-    requests: float
-    prompt_tokens: float
-    output_tokens: float
-
-
-@dataclass(slots=True)
-class Flowed:
-    """What became of the requests so far."""
-
-    requests: float = 0.0
-    ended: float = 0.0
-    kept: float = 0.0
-    """The whole promise."""
-    ttft_kept: float = 0.0
-    tpot_kept: float = 0.0
-    expired: float = 0.0
-    rejected: float = 0.0
-    failed: float = 0.0
-    prompt_tokens: float = 0.0
-    """Of all that arrived."""
-    output_tokens: float = 0.0
-    """Of answers that are complete."""
-
-    @property
-    def over(self) -> float:
-        """Requests that have come to an end, whatever end."""
-        return self.ended + self.expired + self.rejected + self.failed
-
-
 class Pool:
     """Queue and running requests of one model."""
 
@@ -91,6 +58,7 @@ class Pool:
         self._limits = setup.limits
         self._slots = min(setup.fleet.slots, setup.limits.max_sequences)
         self._queue_limits = setup.dispatch.queue
+        self._spilling = None if setup.dispatch.spill is None else Spilling(setup.dispatch.spill, slo)
         self._timeout_s = request_timeout_s
         self._slo = slo
         self.line: deque[Parcel] = deque()
@@ -155,8 +123,8 @@ class Pool:
         and hold ``draining_requests`` of what runs.
         """
         if arrived is not None and arrived.requests > 0:
-            self._arrive(arrived)
-        self._expire(now_s, can_serve=serving > 0)
+            self._arrive(arrived, now_s, span_s)
+        self._expire(now_s, span_s, can_serve=serving > 0)
         self.ttft_s = None
         working = serving + draining
         if working <= 0 or self.is_empty:
@@ -194,7 +162,7 @@ class Pool:
 
     # ---- in ----
 
-    def _arrive(self, parcel: Parcel) -> None:
+    def _arrive(self, parcel: Parcel, now_s: float, span_s: float) -> None:
         flowed = self.flowed
         flowed.requests += parcel.requests
         flowed.prompt_tokens += parcel.prompt_tokens
@@ -202,7 +170,7 @@ class Pool:
         over = max(0.0, self.waiting + parcel.requests - limit)
         # What comes evenly over a slot does not stand in line all at once: only what was there before counts.
         rejected = min(parcel.requests, over) if self.waiting >= limit else 0.0
-        flowed.rejected += rejected
+        flowed.rejected += rejected - self._spill(parcel, rejected, 0.0, now_s, span_s)
         kept = 1.0 - rejected / parcel.requests
         if kept > 0:
             self.line.append(
@@ -216,13 +184,40 @@ class Pool:
             self.waiting += parcel.requests * kept
             self.waiting_tokens += (parcel.prompt_tokens + parcel.output_tokens) * kept
 
-    def _expire(self, now_s: float, *, can_serve: bool) -> None:
+    def _expire(self, now_s: float, span_s: float, *, can_serve: bool) -> None:
         limits = self._queue_limits
         longest_s = min(self._timeout_s, limits.max_wait_busy_s if can_serve else limits.max_wait_starting_s)
         while self.line and self.line[0].arrived_s < now_s - longest_s:
             gone = self.line.popleft()
             self._leave_line(gone.requests, gone.prompt_tokens + gone.output_tokens)
-            self.flowed.expired += gone.requests
+            waited_s = now_s - gone.arrived_s
+            self.flowed.expired += gone.requests - self._spill(gone, gone.requests, waited_s, now_s, span_s)
+        if self._spilling is not None and self._spilling.max_wait_s is not None:
+            self._spill_waiting(self._spilling.max_wait_s, now_s, span_s)
+
+    def _spill_waiting(self, max_wait_s: float, now_s: float, span_s: float) -> None:
+        """Who has waited for so long goes, as far as it may; the rest waits on."""
+        for parcel in list(self.line):
+            waited_s = now_s - parcel.arrived_s
+            if waited_s < max_wait_s:
+                return
+            gone = self._spill(parcel, parcel.requests, waited_s, now_s, span_s)
+            if gone <= 0.0:
+                return
+            part = gone / parcel.requests
+            prompts, outputs = parcel.prompt_tokens * part, parcel.output_tokens * part
+            parcel.requests -= gone
+            parcel.prompt_tokens -= prompts
+            parcel.output_tokens -= outputs
+            if parcel.requests < CRUMB:
+                self.line.remove(parcel)
+            self._leave_line(gone, prompts + outputs)
+
+    def _spill(self, parcel: Parcel, requests: float, waited_s: float, now_s: float, span_s: float) -> float:
+        """Pass so many of the parcel on, as far as they may go; how many went."""
+        if self._spilling is None or requests <= 0.0:
+            return 0.0
+        return self._spilling.pass_on(parcel, requests, waited_s, self.flowed, now_s, span_s)
 
     def _let_in(self, count: float, middle_s: float, serving: float, prompt_s: float, step_s: float) -> None:
         """The first ``count`` of the line, at an even rate around this moment."""

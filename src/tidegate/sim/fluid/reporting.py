@@ -101,7 +101,9 @@ class Reporter:
             last_active_s=self._last_active_s[model],
             latency=latency,
             prompt_tokens_total=round(flowed.prompt_tokens),
-            refused_total=round(flowed.expired + flowed.rejected),
+            refused_total=round(flowed.expired + flowed.rejected + flowed.spilt),
+            spilt_total=round(flowed.spilt),
+            spilt_cost_total=flowed.spilt_cost,
         )
 
     def _summary(self, pool: Pool) -> LatencySummary:

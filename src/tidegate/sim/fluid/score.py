@@ -22,6 +22,9 @@ class Score:
     replica_hours: float
     gpu_hours: float
     cost: float
+    """Of replicas, and of what was spilt."""
+    spilt: float
+    spilt_cost: float
     mean_provisioned: float
     mean_serving: float
     max_provisioned: int
@@ -54,7 +57,9 @@ def scored(run: FluidRun, oracle: Oracle | None = None) -> Score:
         tpot_attainment=share(sum(each.tpot_kept for each in flowed)),
         replica_hours=hours,
         gpu_hours=run.provision.gpu_seconds / HOUR_S,
-        cost=run.provision.money,
+        cost=run.provision.money + sum(each.spilt_cost for each in flowed),
+        spilt=sum(each.spilt for each in flowed),
+        spilt_cost=sum(each.spilt_cost for each in flowed),
         mean_provisioned=sum(seconds[phase] for phase in ORDER) / span_s,
         mean_serving=seconds[Phase.SERVING] / span_s,
         max_provisioned=run.provision.most,

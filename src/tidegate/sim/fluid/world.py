@@ -29,9 +29,10 @@ from tidegate.core.effects import (
 from tidegate.core.events import DemandReported, FleetConfigured
 from tidegate.core.fleet import FleetController
 from tidegate.core.types import ModelId
+from tidegate.sim.fluid.amounts import Flowed, Parcel
 from tidegate.sim.fluid.fleet import FluidFleet
 from tidegate.sim.fluid.load import Load
-from tidegate.sim.fluid.pool import Flowed, Parcel, Pool
+from tidegate.sim.fluid.pool import Pool
 from tidegate.sim.fluid.reporting import Reporter
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.provision import Phase, Provision
