@@ -32,12 +32,13 @@ def serve_command(file: Path | None, port: int | None, admin_port: int | None, l
     """
     from tidegate.cli.service import Service
     from tidegate.config import load
+    from tidegate.config.nodes import check_here
 
     if file is None:
         if not DEFAULT_FILE.exists():
             raise click.UsageError(f"no policy file given and there is no ./{DEFAULT_FILE}; see examples/")
         file = DEFAULT_FILE
-    settings = load(file)
+    settings = check_here(load(file), str(file))
     ports = {"port": port, "admin_port": admin_port}
     chosen: dict[str, Any] = {name: value for name, value in ports.items() if value is not None}
     settings = dataclasses.replace(settings, gateway=dataclasses.replace(settings.gateway, **chosen))

@@ -17,6 +17,7 @@ from tidegate.config.engines import command_hash
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
+from tidegate.config.nodes import nodes_of, priced
 from tidegate.config.scaling_keys import law_of, schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings, SpillUpstream
@@ -57,8 +58,11 @@ def built(policy: Policy, base: Path) -> Settings:
     journal_dir = None
     if journal is not None:
         journal_dir = weights.resolved(journal.dir, base) if journal.dir else state_dir / "journal"
-    models = {ModelId(name): _model(name, model, base, fleet) for name, model in policy.models.items()}
-    limits = FleetLimits(**_values(fleet, "gpus", "state_dir", "timezone", "manual", "manual_for_s"))
+    models = {
+        ModelId(name): _model(name, priced(fleet, model), base, fleet)
+        for name, model in policy.models.items()
+    }
+    limits = FleetLimits(**_values(fleet, "gpus", "nodes", "state_dir", "timezone", "manual", "manual_for_s"))
     return Settings(
         gateway=_gateway(policy.gateway),
         models=MappingProxyType(models),
@@ -68,6 +72,7 @@ def built(policy: Policy, base: Path) -> Settings:
         journal_dir=journal_dir,
         journal_max_bytes=JOURNAL_MAX_BYTES if journal is None else journal.max_bytes,
         gpus=tuple(fleet.gpus),
+        nodes=nodes_of(fleet),
         queues=replace(ALL_QUEUES, **_values(policy.gateway.queues)),
         timezone=fleet.timezone,
         manual=fleet.manual,

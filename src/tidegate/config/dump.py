@@ -9,6 +9,7 @@ import yaml
 
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
 from tidegate.config.model_keys import ModelKeys, PromiseKeys, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.node_keys import NodeKeys
 from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.scaling_keys import FloorKeys, written_law
 from tidegate.config.schema import OFF, Keys, kind_of
@@ -46,7 +47,9 @@ def render(settings: Settings) -> str:
     whole = {
         "gateway": _written(Gateway, gateway)
         | {"keys": keys, "queues": _written(Queues, asdict(settings.queues))},
-        "fleet": _written(Fleet, fleet) | {"gpus": [DEVICE.write(device) for device in settings.gpus]},
+        "fleet": _written(Fleet, fleet)
+        | {"gpus": [DEVICE.write(device) for device in settings.gpus]}
+        | {"nodes": _nodes(settings)},
         "weights": _written(
             Weights, asdict(settings.weights) | {"cache_dir": str(settings.weights.cache_dir)}
         ),
@@ -65,6 +68,24 @@ def _written(section: Keys, values: dict[str, Any]) -> dict[str, Any]:
         if kind is not None and value is not None:
             written[field.alias or name] = kind.write(value)
     return written
+
+
+def _nodes(settings: Settings) -> dict[str, Any]:
+    """Other machines than this one."""
+    if settings.gpus:
+        return {}
+    return {
+        node.name: _written(
+            NodeKeys,
+            {
+                "gpus": len(node.gpus),
+                "kind": node.gpus[0].kind or None,
+                "memory_bytes": node.gpus[0].memory_bytes,
+                "price_per_h": node.price_per_h,
+            },
+        )
+        for node in settings.nodes
+    }
 
 
 def _model(model: ModelSettings) -> dict[str, Any]:

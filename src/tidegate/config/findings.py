@@ -22,6 +22,7 @@ _FILLERS: dict[str | int, Any] = {
     "engine": EMULATED,
     "sha256": "0" * 64,
     "name": "?",
+    "gpus": 1,
     "versions": {},
     "replicas": 1,
     "address": "http://127.0.0.1:1",

@@ -227,7 +227,7 @@ class ModelKeys(Strict):
     )
     kind: Annotated[str, KIND] | None = Field(
         default=None,
-        description="Of the GPUs, one of the kinds in `fleet.gpus`: a replica goes on these only; left out, on any",
+        description="Of the GPUs, one of the kinds in `fleet.gpus` or `fleet.nodes`: a replica goes on these only; left out, on any",
     )
     memory_bytes: Annotated[int, kinds.size("1MiB", "1024TiB")] | None = Field(
         default=None,
@@ -236,7 +236,9 @@ class ModelKeys(Strict):
         "several replicas share a GPU; left out, each has its GPUs to itself",
     )
     price_per_h: Annotated[float, kinds.money()] = Field(
-        default=_MODEL.price_per_h, alias="price", description="What one replica costs"
+        default=_MODEL.price_per_h,
+        alias="price",
+        description="What one replica costs; left out, its share of a node with a price",
     )
     variants: dict[Annotated[str, KIND], VariantKeys] = Field(
         default={},

@@ -14,6 +14,7 @@ from tidegate.config import units
 from tidegate.config.engines import EMULATED, OPENAI, sleeps
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
+from tidegate.config.nodes import fitting, nodes_of
 from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
@@ -285,13 +286,16 @@ def group_findings(models: Mapping[str, ModelKeys]) -> Iterator[Finding]:
 
 def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
     """A model of which not even one replica could ever be started."""
-    gpus, price = (*path, "gpus"), (*path, "price")
-    listed, cap = ("fleet", "gpus"), ("fleet", "max_gpus")
-    if model.static is None and model.gpus > len(fleet.gpus):
-        message = f"it must be at most {len(fleet.gpus)}, the number of devices in fleet.gpus"
-        yield Finding(gpus, str(model.gpus), message, (gpus, listed))
+    gpus, price, cap = (*path, "gpus"), (*path, "price"), ("fleet", "max_gpus")
+    listed = ("fleet", "nodes" if fleet.nodes else "gpus")
+    most = max((len(node.gpus) for node in nodes_of(fleet)), default=0)
+    if model.static is None and model.gpus > most:
+        what = "GPUs of the largest of fleet.nodes" if fleet.nodes else "devices in fleet.gpus"
+        yield Finding(
+            gpus, str(model.gpus), f"it must be at most {most}, the number of {what}", (gpus, listed)
+        )
     elif model.static is None:
-        yield from _misfits(path, model, fleet)
+        yield from _misfits(path, model, fleet, listed)
     if fleet.max_gpus is not None and model.gpus > fleet.max_gpus:
         message = f"it must be at most fleet.max_gpus, which is {fleet.max_gpus}"
         yield Finding(gpus, str(model.gpus), message, (gpus, cap))
@@ -300,19 +304,16 @@ def _caps(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
         yield Finding(price, units.format_money(model.price_per_h), message, (price, ("fleet", "max_cost")))
 
 
-def _misfits(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[Finding]:
+def _misfits(path: KeyPath, model: ModelKeys, fleet: Fleet, listed: KeyPath) -> Iterator[Finding]:
     """There are GPUs enough, but too few of the kind, or with the memory, that one replica needs."""
-    gpus, listed, kind = (*path, "gpus"), ("fleet", "gpus"), (*path, "kind")
-    fitting = [device for device in fleet.gpus if model.kind in (None, device.kind)]
-    if model.kind is not None and len(fitting) < max(1, model.gpus):
-        message = f"{len(fitting)} devices in fleet.gpus are of that kind, and a replica needs {model.gpus}"
+    gpus, kind, memory = (*path, "gpus"), (*path, "kind"), (*path, "memory")
+    where = "on one of fleet.nodes" if fleet.nodes else "in fleet.gpus"
+    anyway = model.model_copy(update={"memory_bytes": None})
+    alike = max((fitting(node, anyway) for node in nodes_of(fleet)), default=0)
+    roomy = max((fitting(node, model) for node in nodes_of(fleet)), default=0)
+    if model.kind is not None and alike < max(1, model.gpus):
+        message = f"{alike} devices {where} are of that kind, and a replica needs {model.gpus}"
         yield Finding(kind, model.kind, message, (kind, gpus, listed))
-    elif model.memory_bytes is not None:
-        rooms = [device.memory_bytes for device in fitting]
-        roomy = sum(room is None or room >= model.memory_bytes for room in rooms)
-        if roomy < model.gpus:
-            message = f"{roomy} devices in fleet.gpus have so much memory, and a replica needs {model.gpus}"
-            memory = (*path, "memory")
-            yield Finding(
-                memory, units.format_size(model.memory_bytes), message, (memory, gpus, kind, listed)
-            )
+    elif model.memory_bytes is not None and roomy < model.gpus:
+        message = f"{roomy} devices {where} have so much memory, and a replica needs {model.gpus}"
+        yield Finding(memory, units.format_size(model.memory_bytes), message, (memory, gpus, kind, listed))

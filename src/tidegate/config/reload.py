@@ -19,6 +19,8 @@ def differences(old: Settings, new: Settings) -> list[str]:
     fixed = [f"gateway.{name}" for name in _GATEWAY if _differs(old.gateway, new.gateway, name)]
     if old.gpus != new.gpus:
         fixed.append("fleet.gpus")
+    elif old.nodes != new.nodes:
+        fixed.append("fleet.nodes")
     if old.state_dir != new.state_dir:
         fixed.append("fleet.state_dir")
     if old.weights.cache_dir != new.weights.cache_dir:

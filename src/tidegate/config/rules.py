@@ -139,6 +139,9 @@ def _devices(policy: Policy) -> Iterator[Finding]:
         if count > 1:
             message = f"names device {number} {count} times; each stands once"
             yield Finding(("fleet", "gpus"), None, message)
+    if policy.fleet.gpus and policy.fleet.nodes:
+        nodes, gpus = ("fleet", "nodes"), ("fleet", "gpus")
+        yield Finding(nodes, None, "cannot stand together with fleet.gpus; leave one out", (nodes, gpus))
 
 
 def _timezone(policy: Policy) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.nodes import LOCAL, Gpu, Node
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.settings import (
     ALL_QUEUES,
     PREFIX_INDEX_BYTES,
@@ -118,6 +118,8 @@ class Settings:
     journal_max_bytes: int
     gpus: tuple[Gpu, ...] = ()
     """Of this machine: what may be given to replicas."""
+    nodes: tuple[Node, ...] = ()
+    """Where replicas are placed: this machine, or others. Empty when no GPU is known."""
     queues: QueueLimits = ALL_QUEUES
     """Bounds of the queues of all models together."""
     shifts: Mapping[ModelId, TrafficShift] = field(default_factory=dict)
@@ -129,8 +131,3 @@ class Settings:
     manual_for_s: float = 3_600.0
     warnings: tuple[str, ...] = ()
     """What is allowed and probably not meant."""
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """Where replicas are placed: on the GPUs of this machine. Empty when it has none."""
-        return (Node(LOCAL, self.gpus),) if self.gpus else ()

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Queues
+from tidegate.config.node_keys import NODE_NAME, NodeKeys
 from tidegate.config.section import KIND, MAX_REPLICAS, PATH, Section, Strict
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.nodes import Gpu
@@ -236,6 +237,9 @@ class Fleet(Section):
     )
     manual_for_s: Annotated[float, kinds.duration("1s", "30d")] = Field(
         default=_MODEL.by_hand_for_s, alias="manual_for", description="With `adopt`, or until this is over"
+    )
+    nodes: dict[Annotated[str, NODE_NAME], NodeKeys] = Field(
+        default={}, description="Machines with GPUs, by name, instead of `gpus`; for `tidegate simulate`"
     )
     state_dir: Annotated[str, PATH] | None = Field(
         default=None,

@@ -65,12 +65,17 @@ def _memory(where: str, model: ModelSettings, settings: Settings) -> Iterator[st
         return
     said = f"{where}.memory is {units.format_size(model.memory_bytes)} but"
     unknown = [str(device.index) for device in settings.gpus if device.memory_bytes is None]
+    silent = [] if settings.gpus else [n.name for n in settings.nodes if n.gpus[0].memory_bytes is None]
     if model.gpus_per_replica == 0:
         yield f"{said} {where}.gpus is 0: only memory of GPUs is counted"
     elif unknown:
         yield (
             f"{said} fleet.gpus does not say the memory of device {', '.join(unknown)}, which will carry one "
             f"replica at a time; write {{index: {unknown[0]}, memory: 80GiB}}"
+        )
+    elif silent:
+        yield (
+            f"{said} fleet.nodes.{silent[0]}.memory is not said, so each GPU there will carry one replica at a time"
         )
 
 
@@ -92,7 +97,7 @@ def _room_for_the_least(settings: Settings) -> Iterator[str]:
         yield f"all min_replicas together are {least}, but fleet.max_replicas is {limits.max_replicas}"
     started = [model for model in models if model.spec is not None]
     gpus = sum(model.fleet.scaling.min_replicas * model.gpus_per_replica for model in started)
-    available = len(settings.gpus)
+    available = sum(len(node.gpus) for node in settings.nodes)
     if limits.max_gpus is not None:
         available = min(available, limits.max_gpus)
     if gpus > available:

@@ -404,6 +404,25 @@ KINDS = {
         ),
         "line 2: models.m.kind is h100; 0 devices in fleet.gpus are of that kind, and a replica needs 1",
     ),
+    "nodes beside GPUs of this machine": (
+        "fleet: {gpus: [0], nodes: {n1: {gpus: 8}}}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}",
+        "line 1: fleet.nodes cannot stand together with fleet.gpus; leave one out",
+    ),
+    "more GPUs than the largest node has": (
+        "fleet: {nodes: {n1: {gpus: 2}, n2: {gpus: 2}}}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 4}}",
+        "line 2: models.m.gpus is 4; it must be at most 2, the number of GPUs of the largest of fleet.nodes",
+    ),
+    "more memory than a GPU of any node has": (
+        (
+            "fleet: {nodes: {n1: {gpus: 2, memory: 24GiB, kind: l40s}, n2: {gpus: 1, memory: 80GiB, kind: h100}}}\n"
+            "models: {m: {engine: vllm, weights: a/b, gpus: 1, kind: l40s, memory: 30GiB}}"
+        ),
+        "line 2: models.m.memory is 30GiB; 0 devices on one of fleet.nodes have so much memory, and a replica needs 1",
+    ),
+    "a node without GPUs": (
+        "fleet: {nodes: {n1: {kind: h100}}}\nmodels: {m: {engine: vllm, weights: a/b}}",
+        "line 1: fleet.nodes.n1.gpus is missing; it must be a whole number from 1 to 1024",
+    ),
     "a kind of two words": (
         "fleet: {gpus: [{index: 0, kind: h 100}]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}",
         (

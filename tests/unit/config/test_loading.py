@@ -11,6 +11,7 @@ from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.model import LocalModel
 from tidegate.cli.fleets import Fleets
 from tidegate.config import PolicyError, differences, load, parse, render
+from tidegate.config.nodes import check_here
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
 from tidegate.core.nodes import Gpu, Node
@@ -235,6 +236,37 @@ def test_the_hash_is_the_one_of_the_backend():
     local = LocalModel("m", ADAPTERS["vllm"], settings.spec, gpus_per_replica=1)
 
     assert settings.fleet.command_hash == local.command_hash()
+
+
+def test_nodes_are_read_and_a_model_without_a_price_costs_its_share_of_the_dearest_it_fits_on():
+    text = """
+fleet:
+  nodes:
+    n1: {gpus: 8, kind: h100, memory: 80GiB, price: 20.00/h}
+    n2: {gpus: 4, kind: l40s, price: 4.00/h}
+    n3: {gpus: 1, price: 50.00/h}
+models:
+  two: {engine: vllm, weights: a/b, gpus: 2}
+  small: {engine: vllm, weights: a/b, gpus: 1, kind: l40s}
+  priced: {engine: vllm, weights: a/b, gpus: 1, price: 0.10/h}
+"""
+    settings = parse(text)
+    eight = tuple(Gpu(index, 80 * 2**30, "h100") for index in range(8))
+    four = tuple(Gpu(index, None, "l40s") for index in range(4))
+    assert settings.nodes == (Node("n1", eight, 20.0), Node("n2", four, 4.0), Node("n3", (Gpu(0),), 50.0))
+    prices = {name: model.fleet.price_per_h for name, model in settings.models.items()}
+    assert prices == {"two": 5.0, "small": 1.0, "priced": 0.1}
+    assert parse(render(settings)) == settings
+
+
+def test_nodes_are_not_for_this_machine():
+    here = parse("fleet: {gpus: [0]}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}")
+    assert check_here(here, "p.yaml") is here
+    away = parse("fleet: {nodes: {n1: {gpus: 1}}}\nmodels: {m: {engine: vllm, weights: a/b, gpus: 1}}")
+    with pytest.raises(
+        PolicyError, match=r"fleet.nodes names machines, which only `tidegate simulate` knows"
+    ):
+        check_here(away, "p.yaml")
 
 
 def test_gpus_that_are_listed_are_where_replicas_are_placed():

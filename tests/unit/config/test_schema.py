@@ -127,9 +127,8 @@ def complains(place, key, value):
     whole = {"models": {"m": {"engine": "emulated"}}}
     at, path = whole, ""
     for part in place:
-        name = (
-            {"models": "m", "shifts": "s", "models.m.variants": "v"}.get(path, part) if part == "*" else part
-        )
+        named = {"models": "m", "shifts": "s", "models.m.variants": "v", "fleet.nodes": "n"}
+        name = named.get(path, part) if part == "*" else part
         path += "[0]" if name == "*" else f".{name}" if path else name
         if name == "*":
             at.append({})
