@@ -33,6 +33,7 @@ KEYS = [
     "replica_hours",
     "gpu_hours",
     "cost",
+    "spilt",
     "scale_ups",
     "scale_downs",
     "reversals",

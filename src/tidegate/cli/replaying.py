@@ -47,7 +47,7 @@ def _other_settings(files: list[Path], file: Path, *, as_json: bool) -> None:
 
     settings = load(file)
     models = {model: found.fleet for model, found in settings.models.items()}
-    result = otherwise(files, models, settings.limits)
+    result = otherwise(files, models, settings.limits, settings.nodes)
     if as_json:
         click.echo(msgspec.json.encode(one_object(result, file.name)).decode())
     else:

@@ -126,6 +126,7 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
         fleet=settings.limits,
         slo=slo,
         machines=wishes.machines,
+        nodes=settings.nodes if file is not None and wishes.machines.nodes is None else (),
         scraping=wishes.scraping,
         faults=wishes.faults,
         request_timeout_s=settings.gateway.request_timeout_s,

@@ -47,6 +47,7 @@ def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
     table.add_section()
     table.add_row("computed in", *(f"{run.cpu_s:.2f} s" for run in shown))
     console.print(table)
+    _print_nodes(shown, console)
     _print_tenants(shown, console)
 
 
@@ -138,3 +139,27 @@ def _print_tenants(shown: Sequence[Shown], console: Console) -> None:
         shares = [f"{run.summary.tenants[place].attainment:.1%}" for run in shown]
         table.add_row(tenant.name or "(none)", f"{tenant.requests:,}", *shares)
     console.print(table)
+
+
+def _print_nodes(shown: Sequence[Shown], console: Console) -> None:
+    if not shown[0].summary.nodes:
+        return
+    table = Table(
+        title="GPU-hours in use, by node", box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False
+    )
+    table.add_column("")
+    for run in shown:
+        table.add_column(run.policy, justify="right")
+    names = [node.name for node in shown[0].summary.nodes]
+    for name in names:
+        table.add_row(name, *(_used(run.summary, name) for run in shown))
+    console.print(table)
+
+
+def _used(summary: Summary, name: str) -> str:
+    for node in summary.nodes:
+        if node.name == name:
+            return (
+                f"{node.used:.2f} of {node.there:.2f} ({node.used / node.there:.0%})" if node.there else "0"
+            )
+    return ""

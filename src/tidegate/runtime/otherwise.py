@@ -29,6 +29,7 @@ from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.judging import Judged
 from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import Node
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, RouteTable
 from tidegate.runtime.replay import JournalError, Replayed, event_of, read, recorded_effects
@@ -85,7 +86,12 @@ class Otherwise:
         return None
 
 
-def otherwise(files: list[Path], models: dict[ModelId, FleetModel], limits: FleetLimits) -> Otherwise:
+def otherwise(
+    files: list[Path],
+    models: dict[ModelId, FleetModel],
+    limits: FleetLimits,
+    nodes: tuple[Node, ...] = (),
+) -> Otherwise:
     """Play one run to a controller with these settings.
 
     Raises:
@@ -110,7 +116,7 @@ def otherwise(files: list[Path], models: dict[ModelId, FleetModel], limits: Flee
     found.start_s = {model: _start_s(turns, model, spec) for model, spec in known.items()}
     found.span_s = turns[-1][0] - turns[0][0]
     _Recorded(known, found).play(turns)
-    _Replay(known, limits, found).play(turns)
+    _Replay(known, limits, nodes, found).play(turns)
     return found
 
 
@@ -219,9 +225,16 @@ class _Recorded:
 class _Replay:
     """A controller with other settings, and the fleet that it would have had."""
 
-    def __init__(self, models: dict[ModelId, FleetModel], limits: FleetLimits, found: Otherwise) -> None:
+    def __init__(
+        self,
+        models: dict[ModelId, FleetModel],
+        limits: FleetLimits,
+        nodes: tuple[Node, ...],
+        found: Otherwise,
+    ) -> None:
         self._models = models
         self._limits = limits
+        self._nodes = nodes
         self._start_s = found.start_s
         self._courses = found.replayed = {model: Course() for model in models}
         self._judge = _Judge(models)
@@ -240,7 +253,7 @@ class _Replay:
                     self._configure(at_s)
                 case ReplicaAdopted(replica_id, model) if model in self._models:
                     self._model_of[replica_id] = model
-                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE), at_s)
+                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE, place=event.place), at_s)
                 case DemandReported():
                     self._judge.hear(event, at_s)
                     self._turn(DemandReported(self._report(event.report)), at_s)
@@ -256,7 +269,7 @@ class _Replay:
         """Once: what the settings were changed to on that day is what is being left out."""
         if not self._is_configured:
             self._is_configured = True
-            self._turn(FleetConfigured(self._models, self._limits), at_s)
+            self._turn(FleetConfigured(self._models, self._limits, self._nodes), at_s)
 
     def _see_ready(self, at_s: float) -> None:
         for replica_id in [name for name, ready_s in self._ready_s.items() if ready_s <= at_s]:

@@ -9,8 +9,9 @@ from tidegate.sim.summary import Spread, Summary
 def as_json(
     summary: Summary, *, policy: str, trace: str, cpu_s: float, oracle: Oracle | None = None
 ) -> dict[str, object]:
-    """One object, its keys in this order. A percentile that falls among requests without an answer is null."""
-    return {
+    """One object, its keys in this order. A percentile that falls among requests without an answer is null. ``nodes`` is
+    there where the controller knows them."""
+    found: dict[str, object] = {
         "policy": policy,
         "trace": trace,
         "seed": summary.seed,
@@ -52,6 +53,12 @@ def as_json(
         "cpu_s": cpu_s,
         "simulated_s": summary.simulated_s,
     }
+    if summary.nodes:
+        found["nodes"] = {
+            node.name: {"gpu_hours_used": node.used, "gpu_hours": node.there, "cost": node.cost}
+            for node in summary.nodes
+        }
+    return found
 
 
 def _spread(found: Spread) -> dict[str, float | None]:

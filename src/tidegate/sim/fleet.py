@@ -14,13 +14,14 @@ from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.replicas import size_in, slug
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import Place
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
 from tidegate.engine.batch import Engine
 from tidegate.engine.coldstart import Stage, StageKind
 from tidegate.sim.engines import Outlet, SimEngine
 from tidegate.sim.faults import FaultKind
 from tidegate.sim.kernel import Alarm, Kernel
-from tidegate.sim.machines import Inventory, Node
+from tidegate.sim.machines import Inventory, Node, Usage, first_ground, first_place
 from tidegate.sim.pace import Pace
 from tidegate.sim.provision import Phase, Provision, Share
 from tidegate.sim.scenario import ModelSetup, Scenario
@@ -66,7 +67,10 @@ class SimFleet:
         self._dice = dice
         self._tell = tell
         self._outlet = outlet
-        self._inventory = Inventory(scenario.machines)
+        self._inventory = Inventory(scenario.machines, scenario.nodes)
+        self._ground = first_ground(scenario)
+        self._places: dict[ReplicaId, Place] = {}
+        """Of each replica that was told where to go."""
         self._starts: dict[ReplicaId, Start] = {}
         self._homes: dict[ReplicaId, tuple[ModelId, Node]] = {}
         self._sleepers: dict[ReplicaId, Sleeper] = {}
@@ -82,14 +86,24 @@ class SimFleet:
     def __repr__(self) -> str:
         return f"<SimFleet engines={len(self.engines)} starting={len(self._starts)}>"
 
+    @property
+    def usage(self) -> Usage:
+        """Of the GPUs of nodes that the controller knows."""
+        return self._inventory.usage
+
     def adopt(self, model: ModelId, count: int) -> None:
-        """So many serve already when the run begins."""
+        """So many serve already when the run begins, or as many as find a place."""
         for number in range(1, count + 1):
             replica_id = ReplicaId(f"{slug(model)}-{number}")
+            place = first_place(self._ground, self._setups[model])
+            if place is None:
+                return
+            if place.gpus:
+                self._places[replica_id] = place
             gpus = self._setups[model].fleet.gpus
-            self._inventory.take(gpus, model, partial(self._install, replica_id, model))
+            self._take(replica_id, gpus, model, partial(self._install, replica_id, model))
             self._open(replica_id, model)
-            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE))
+            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=self._places.get(replica_id)))
 
     # ---- orders ----
 
@@ -99,7 +113,9 @@ class SimFleet:
         start = self._starts[order.replica_id] = Start(order.model, self._kernel.now_s)
         self._move(order.replica_id, order.model, Phase.WAITING)
         start.got = partial(self._placed, order.replica_id, start)
-        self._inventory.take(self._setups[order.model].fleet.gpus, order.model, start.got)
+        if order.place is not None:
+            self._places[order.replica_id] = order.place
+        self._take(order.replica_id, self._setups[order.model].fleet.gpus, order.model, start.got)
 
     def sleep(self, order: Sleep) -> None:
         """Let an engine sleep. Whoever was still connected is cut off: it is an error to order that."""
@@ -118,7 +134,8 @@ class SimFleet:
         sleeper = self._sleepers.get(order.replica_id)
         if sleeper is None:
             return
-        if sleeper.node.free_gpus < self._setups[sleeper.model].fleet.gpus:
+        gpus = self._setups[sleeper.model].fleet.gpus
+        if not self._is_free(order.replica_id, sleeper.node, gpus):
             self._tell(ReplicaSeen(order.replica_id, Seen.SLEPT, detail="it sleeps on: its GPUs are in use"))
             return
         del self._sleepers[order.replica_id]
@@ -126,8 +143,7 @@ class SimFleet:
         start = self._starts[order.replica_id] = Start(sleeper.model, self._kernel.now_s, wakes=True)
         self._move(order.replica_id, sleeper.model, Phase.WAITING)
         start.got = partial(self._placed, order.replica_id, start)
-        gpus = self._setups[sleeper.model].fleet.gpus
-        self._inventory.take_at(sleeper.node, gpus, sleeper.model, start.got)
+        self._take(order.replica_id, gpus, sleeper.model, start.got, sleeper.node)
 
     def stop(self, order: Stop) -> None:
         """End a replica, whatever it is doing. One that is not there has ended already."""
@@ -157,7 +173,8 @@ class SimFleet:
             self._outlet.cut(sequence, replica_id, tokens)
         home = self._homes.pop(replica_id, None)
         if home is not None:
-            self._inventory.give_back(home[1], self._setups[model].fleet.gpus)
+            self._give_back(replica_id, home[1], self._setups[model].fleet.gpus)
+        self._places.pop(replica_id, None)
         self._tell(ReplicaSeen(replica_id, Seen.EXITED, None, detail))
 
     def publish(self, table: RouteTable) -> None:
@@ -176,8 +193,43 @@ class SimFleet:
             return
         sleeper.has_gpus = False
         self._move(replica_id, sleeper.model, Phase.SLEEPING)
-        self._inventory.give_back(sleeper.node, self._setups[sleeper.model].fleet.gpus)
+        self._give_back(replica_id, sleeper.node, self._setups[sleeper.model].fleet.gpus)
         self._tell(ReplicaSeen(replica_id, Seen.SLEPT))
+
+    # ---- GPUs ----
+
+    def _take(
+        self,
+        replica_id: ReplicaId,
+        gpus: int,
+        model: ModelId,
+        got: Callable[[Node], None],
+        node: Node | None = None,
+    ) -> None:
+        """Those that it was told, at once; else any, on this node if one is named, as soon as they are free."""
+        place = self._places.get(replica_id)
+        if place is not None:
+            held = self._inventory.hold(place, self._kernel.now_s)
+            if held is None:
+                del self._places[replica_id]
+                self.end(replica_id, f"GPUs {place.gpus} of {place.node} are not free")
+            else:
+                got(held)
+        elif node is not None:
+            self._inventory.take_at(node, gpus, model, got)
+        else:
+            self._inventory.take(gpus, model, got)
+
+    def _is_free(self, replica_id: ReplicaId, node: Node, gpus: int) -> bool:
+        place = self._places.get(replica_id)
+        return node.free_gpus >= gpus if place is None else self._inventory.fits(place)
+
+    def _give_back(self, replica_id: ReplicaId, node: Node, gpus: int) -> None:
+        place = self._places.get(replica_id)
+        if place is None:
+            self._inventory.give_back(node, gpus)
+        else:
+            self._inventory.free(place, self._kernel.now_s)
 
     # ---- a start ----
 

@@ -1,15 +1,24 @@
-"""Nodes, their GPUs, and what is already on their disks."""
+"""Nodes, their GPUs, and what is already on their disks.
+
+Either the controller knows the nodes and says where each replica goes: then places are taken and given back here, and one
+that is not free is refused. Or it does not, and whoever needs GPUs gets the next that are free.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tidegate.core import nodes
+from tidegate.core.fleet.placement import Ground, Outlook
+from tidegate.core.fleet.replicas import size_in
+from tidegate.core.lifecycle import State
+from tidegate.core.nodes import NOWHERE, Place
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import Build
-from tidegate.sim.scenario import Machines
+from tidegate.sim.scenario import Machines, ModelSetup, Scenario
 
 
 @dataclass(slots=True)
@@ -21,6 +30,7 @@ class Node:
     has: set[ModelId] = field(default_factory=set)
     """Models whose files are on its disk."""
     compiled: set[Build] = field(default_factory=set)
+    name: str = ""
 
     def tier_for(self, model: ModelId) -> Tier:
         """How much of a cold start is left here."""
@@ -40,13 +50,18 @@ class Waiter:
 
 class Inventory:
     """All nodes. Who finds no room waits in line and is served first come, first served; whoever is bound to a node
-    that is full is passed over."""
+    that is full is passed over. Whoever is told its place does not wait."""
 
-    def __init__(self, machines: Machines) -> None:
+    def __init__(self, machines: Machines, named: Iterable[nodes.Node] = ()) -> None:
         self._machines = machines
         self._nodes: list[Node] = []
         self._line: deque[Waiter] = deque()
-        for _ in range(machines.nodes or 0):
+        named = tuple(named)
+        self._ground = Ground(named, Outlook())
+        self.usage = Usage(named)
+        for node in named:
+            self._nodes.append(Node(len(self._nodes) + 1, len(node.gpus), name=node.name))
+        for _ in range(0 if named else machines.nodes or 0):
             self._add()
 
     def __repr__(self) -> str:
@@ -70,6 +85,26 @@ class Inventory:
         """These GPUs are free again."""
         node.free_gpus += gpus
         self._serve()
+
+    # ---- places that were chosen ----
+
+    def fits(self, place: Place) -> bool:
+        """Nobody else has this place."""
+        return self._ground.fits(place)
+
+    def hold(self, place: Place, now_s: float) -> Node | None:
+        """Take this place: its node, or None when somebody else has it, or there is none of that name."""
+        node = next((node for node in self._nodes if node.name == place.node), None)
+        if node is None or not self._ground.fits(place):
+            return None
+        self._ground.hold(place)
+        self.usage.change(place, 1, now_s)
+        return node
+
+    def free(self, place: Place, now_s: float) -> None:
+        """Give this place back."""
+        self._ground.free(place)
+        self.usage.change(place, -1, now_s)
 
     def _serve(self) -> None:
         while (found := self._next()) is not None:
@@ -101,3 +136,50 @@ class Inventory:
         node = Node(len(self._nodes) + 1, self._machines.gpus_per_node if gpus is None else gpus)
         self._nodes.append(node)
         return node
+
+
+class Usage:
+    """For how long GPUs carried anything, by node. One that several share counts once."""
+
+    def __init__(self, named: Iterable[nodes.Node]) -> None:
+        self.gpu_seconds = {node.name: 0.0 for node in named}
+        self._carried: dict[tuple[str, int], int] = {}
+        self._busy = dict.fromkeys(self.gpu_seconds, 0)
+        self._at_s = dict.fromkeys(self.gpu_seconds, 0.0)
+
+    def __repr__(self) -> str:
+        return f"<Usage {self._busy}>"
+
+    def change(self, place: Place, by: int, now_s: float) -> None:
+        """A replica came to this place, or left it."""
+        self._pass(place.node, now_s)
+        for index in place.gpus:
+            before = self._carried.get((place.node, index), 0)
+            self._carried[place.node, index] = before + by
+            self._busy[place.node] += (before + by > 0) - (before > 0)
+
+    def close(self, now_s: float) -> None:
+        """The run is over."""
+        for name in self.gpu_seconds:
+            self._pass(name, now_s)
+
+    def _pass(self, name: str, now_s: float) -> None:
+        self.gpu_seconds[name] += self._busy[name] * (now_s - self._at_s[name])
+        self._at_s[name] = now_s
+
+
+def first_ground(scenario: Scenario) -> Ground:
+    """The nodes before anything runs on them."""
+    sizes = [size_in(setup.fleet, State.SERVING) for setup in scenario.models.values()]
+    return Ground(scenario.nodes, Outlook(sizes))
+
+
+def first_place(ground: Ground, setup: ModelSetup) -> Place | None:
+    """Where one that runs from the beginning stands, which is taken; None when there is no place left."""
+    size = size_in(setup.fleet, State.SERVING)
+    if not size.needs_place or not ground.is_known:
+        return NOWHERE
+    place = ground.find(size)
+    if place is not None:
+        ground.hold(place)
+    return place

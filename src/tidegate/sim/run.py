@@ -22,6 +22,8 @@ class Run:
     seed: int
     tally: Tally
     provision: Provision
+    gpu_seconds: dict[str, float]
+    """In which GPUs carried anything, by node; empty where the controller knows none."""
     pace: Pace
     series: Series
     decisions: tuple[tuple[float, Decision], ...]

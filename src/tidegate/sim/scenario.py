@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tidegate.core.nodes import Node
 from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
@@ -68,6 +69,9 @@ class Scenario:
     fleet: FleetLimits = FleetLimits()
     slo: Slo = Slo()
     machines: Machines = Machines()
+    nodes: tuple[Node, ...] = ()
+    """Those that the controller knows: it says where each replica goes. Empty: it counts GPUs, and ``machines`` says what
+    becomes of that."""
     scraping: Scraping = Scraping()
     faults: tuple[Fault, ...] = field(default=())
     report_every_s: float = 1.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf, isfinite
 
 from tidegate.core.effects import Decision
+from tidegate.core.nodes import Node
 from tidegate.core.outcomes import Outcome
 from tidegate.core.windows import percentile
 from tidegate.sim.provision import ORDER, PROVISIONED, Phase
@@ -59,6 +60,19 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeHours:
+    """One node's GPUs."""
+
+    name: str
+    used: float
+    """GPU-hours in which they carried anything."""
+    there: float
+    """GPU-hours of the whole run."""
+    cost: float | None
+    """Of the machine for the whole run; None without a price."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """Everything that the reports show."""
 
@@ -102,6 +116,8 @@ class Summary:
     """The largest first; empty when the trace names none."""
     simulated_s: float
     turns: int
+    nodes: tuple[NodeHours, ...] = ()
+    """Where the controller knows them."""
 
 
 def summarize(run: Run) -> Summary:
@@ -150,7 +166,14 @@ def summarize(run: Run) -> Summary:
         tenants=_tenants(run, kept),
         simulated_s=run.simulated_s,
         turns=run.turns,
+        nodes=tuple(_node_hours(run, node) for node in run.scenario.nodes),
     )
+
+
+def _node_hours(run: Run, node: Node) -> NodeHours:
+    hours = run.simulated_s / HOUR_S
+    cost = None if node.price_per_h is None else node.price_per_h * hours
+    return NodeHours(node.name, run.gpu_seconds[node.name] / HOUR_S, len(node.gpus) * hours, cost)
 
 
 def kept_rows(run: Run, tpot_s: Sequence[float]) -> bytearray:

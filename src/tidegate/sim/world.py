@@ -131,12 +131,14 @@ class World:
         self._kernel.run(self._trace.arrived_s, self._arrive)
         now_s = self._kernel.now_s
         self._fleet.provision.close(now_s)
+        self._fleet.usage.close(now_s)
         return Run(
             trace=self._trace,
             scenario=self._scenario,
             seed=self._seed,
             tally=self._gateway.tally,
             provision=self._fleet.provision,
+            gpu_seconds=self._fleet.usage.gpu_seconds,
             pace=self._fleet.pace,
             series=self._series,
             decisions=tuple(self._decisions),
@@ -154,7 +156,7 @@ class World:
             least = setup.fleet.scaling.min_replicas
             self._fleet.adopt(model, least if setup.running is None else setup.running)
         policies = {model: setup.fleet for model, setup in setups.items()}
-        self._control.handle(FleetConfigured(policies, self._scenario.fleet))
+        self._control.handle(FleetConfigured(policies, self._scenario.fleet, self._scenario.nodes))
         self._gateway.handle(REPORT_DUE)
         self._report_in(1)
         self._kernel.every(self._scenario.scraping.every_s, self._scraper.scrape)

@@ -190,6 +190,11 @@ class Ground:
             self._banks.append(bank)
             self._devices.update({(node.name, each.gpu.index): (bank, each) for each in devices})
 
+    @property
+    def is_known(self) -> bool:
+        """There are nodes at all."""
+        return bool(self._banks)
+
     def hold(self, place: Place) -> None:
         """A replica stands there, whether it fits or not. GPUs that are not known hold nothing."""
         self._change(place, 1)

@@ -13,8 +13,9 @@ from tidegate.core.fleet.replicas import size_in, slug
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
 from tidegate.sim.fluid.pool import Pool
+from tidegate.sim.machines import first_ground, first_place
 from tidegate.sim.provision import Phase, Provision, Share
-from tidegate.sim.scenario import ModelSetup
+from tidegate.sim.scenario import Scenario
 
 HALF = 0.5
 """Of a request: fewer than this are most likely none."""
@@ -51,13 +52,14 @@ class FluidFleet:
 
     def __init__(
         self,
-        setups: Mapping[ModelId, ModelSetup],
+        scenario: Scenario,
         pools: Mapping[ModelId, Pool],
         dice: Dice,
         tell: Callable[[object], None],
     ) -> None:
         """``tell`` takes what a backend would see."""
-        self._setups = setups
+        setups = self._setups = scenario.models
+        self._ground = first_ground(scenario)
         self._pools = pools
         self._dice = dice
         self._tell = tell
@@ -76,11 +78,14 @@ class FluidFleet:
         return f"<FluidFleet serving={count} changing={len(self._changing)} emptying={len(self.emptying)}>"
 
     def adopt(self, model: ModelId, count: int) -> None:
-        """So many serve already when the run begins."""
+        """So many serve already when the run begins, or as many as find a place."""
         for number in range(1, count + 1):
             replica_id = ReplicaId(f"{slug(model)}-{number}")
+            place = first_place(self._ground, self._setups[model])
+            if place is None:
+                return
             self._serve(replica_id, model)
-            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE))
+            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=place if place.gpus else None))
 
     def launch(self, order: Launch) -> None:
         """Begin a cold start; it ends at the first slot after its time is over."""

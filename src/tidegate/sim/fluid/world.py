@@ -126,7 +126,7 @@ class _FluidWorld:
             for model, setup in scenario.models.items()
         }
         self._controller = FleetController()
-        self._fleet = FluidFleet(scenario.models, self._pools, dice, self._handle)
+        self._fleet = FluidFleet(scenario, self._pools, dice, self._handle)
         self._reporter = Reporter(scenario, self._pools, self._fleet, dice)
         self._now_s = 0.0
         self._turns = 0
@@ -183,7 +183,7 @@ class _FluidWorld:
             least = setup.fleet.scaling.min_replicas
             self._fleet.adopt(model, least if setup.running is None else setup.running)
         specs = {model: setup.fleet for model, setup in setups.items()}
-        self._handle(FleetConfigured(specs, self._scenario.fleet))
+        self._handle(FleetConfigured(specs, self._scenario.fleet, self._scenario.nodes))
 
     def _slot(self, slot: int) -> None:
         now_s = self._now_s = slot * self._slot_s
