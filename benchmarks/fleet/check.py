@@ -37,13 +37,13 @@ CURVES: dict[str, RateCurve] = {
 LAWS: dict[str, Scaling] = {
     "static 4": Scaling(min_replicas=4, max_replicas=4),
     "concurrency 12": Scaling(
-        min_replicas=1, max_replicas=12, concurrency_target=12, window_s=30, scale_down_delay_s=300
+        ScalingPolicy.CONCURRENCY, 1, 12, concurrency_target=12, window_s=30, scale_down_delay_s=300
     ),
     "concurrency 32": Scaling(
-        min_replicas=1, max_replicas=12, concurrency_target=32, window_s=30, scale_down_delay_s=300
+        ScalingPolicy.CONCURRENCY, 1, 12, concurrency_target=32, window_s=30, scale_down_delay_s=300
     ),
     "concurrency 56": Scaling(
-        min_replicas=1, max_replicas=12, concurrency_target=56, window_s=30, scale_down_delay_s=60
+        ScalingPolicy.CONCURRENCY, 1, 12, concurrency_target=56, window_s=30, scale_down_delay_s=60
     ),
     "thresholds": Scaling(ScalingPolicy.THRESHOLDS, min_replicas=1, max_replicas=12),
     "slo-keda": Scaling(ScalingPolicy.SLO_KEDA, min_replicas=2, max_replicas=12),

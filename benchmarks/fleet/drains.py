@@ -10,7 +10,7 @@ from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.wakes import Counted
 from benchmarks.fleet.worlds import CLOCKWORK, scenario, setup, trace_of
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import Pool, Scaling
+from tidegate.core.settings import Pool, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.world import simulate
@@ -88,7 +88,9 @@ def played(task: tuple[str, int, int]) -> dict[str, int]:
             stream_s = math.exp(dice.uniform(0.0, math.log(300.0)))
             rows.append((400.0 * burst + dice.uniform(0, 2), 50, round(stream_s * 50)))
     rows.sort()
-    scaling = Scaling(max_replicas=10, window_s=1.0, scale_down_delay_s=2.0, concurrency_target=4)
+    scaling = Scaling(
+        ScalingPolicy.CONCURRENCY, 0, 10, window_s=1.0, scale_down_delay_s=2.0, concurrency_target=4
+    )
     cold = ColdStart(engine_start_s=2.0, wake_s=0.5, sleep_s=0.5, sigma=0.3)
     model = setup(scaling, POOLS[name], cold, slots=4, law=CLOCKWORK, drain_deadline_s=400.0)
     journal = Watched()

@@ -22,7 +22,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling, ScalingPolicy
 from tidegate.core.types import (
     Address,
     DemandReport,
@@ -45,6 +45,7 @@ def models(dice: random.Random) -> dict[ModelId, FleetModel]:
         found[ModelId(name)] = FleetModel(
             "vllm",
             scaling=Scaling(
+                ScalingPolicy.CONCURRENCY,
                 min_replicas=dice.randint(0, 1),
                 max_replicas=dice.randint(1, 6),
                 window_s=dice.choice([1.0, 10.0]),

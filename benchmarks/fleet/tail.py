@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.worlds import scenario, setup, trace_of
-from tidegate.core.settings import Pool, Scaling
+from tidegate.core.settings import Pool, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.summary import summarize
@@ -63,7 +63,9 @@ def played(task: tuple[str, float]) -> dict[str, Any]:
             break
         rows.append((at_s, dice.randint(100, 1500), dice.randint(20, 400)))
         asked_for += dice.choices(names, weights)
-    scaling = Scaling(max_replicas=2, window_s=5.0, scale_down_delay_s=15.0, concurrency_target=16)
+    scaling = Scaling(
+        ScalingPolicy.CONCURRENCY, 0, 2, window_s=5.0, scale_down_delay_s=15.0, concurrency_target=16
+    )
     models = {model: replace(setup(scaling, WAYS[name], COLD), running=1) for model in names}
     done = simulate(trace_of(rows, asked_for), scenario(models))
     figures = summarize(done)

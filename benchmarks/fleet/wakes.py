@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.worlds import CLOCKWORK, scenario, setup, trace_of
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import Pool, Scaling
+from tidegate.core.settings import Pool, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.world import simulate
@@ -79,7 +79,9 @@ def played(task: tuple[str, int, int]) -> dict[str, Any]:
         at_s += dice.choice([dice.uniform(0.0, 6.0), dice.gauss(2.2, 0.3), dice.gauss(3.2, 0.3)])
         rows.append((max(0.0, at_s), 20, dice.choice([1, 5, 40])))
     rows.sort()
-    scaling = Scaling(max_replicas=1, window_s=0.5, scale_down_delay_s=dice.choice([0.0, 1.0, 2.0]))
+    scaling = Scaling(
+        ScalingPolicy.CONCURRENCY, 0, 1, window_s=0.5, scale_down_delay_s=dice.choice([0.0, 1.0, 2.0])
+    )
     cold = ColdStart(engine_start_s=2.0, wake_s=0.7, sleep_s=0.5, sigma=0.6)
     journal = Counted()
     done = simulate(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from benchmarks.sim import traces
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
@@ -104,21 +104,36 @@ def _scenario(name: str, slots: int, scaling: Scaling, trace: Trace | None = Non
 
 def _azure(trace: Trace) -> Measured:
     scaling = Scaling(
-        min_replicas=1, max_replicas=4, window_s=30, scale_down_delay_s=300, concurrency_target=16
+        ScalingPolicy.CONCURRENCY,
+        min_replicas=1,
+        max_replicas=4,
+        window_s=30,
+        scale_down_delay_s=300,
+        concurrency_target=16,
     )
     return _brains(_scenario("llama-3.1-70b-a100x8", 64, scaling), trace)
 
 
 def _mooncake(trace: Trace) -> Measured:
     scaling = Scaling(
-        min_replicas=8, max_replicas=8, window_s=30, scale_down_delay_s=300, concurrency_target=32
+        ScalingPolicy.CONCURRENCY,
+        min_replicas=8,
+        max_replicas=8,
+        window_s=30,
+        scale_down_delay_s=300,
+        concurrency_target=32,
     )
     return _brains(_scenario("llama-3.1-70b-h100x8", 64, scaling, trace), trace)
 
 
 def _fortnight(trace: Trace) -> Measured:
     scaling = Scaling(
-        min_replicas=1, max_replicas=8, window_s=60, scale_down_delay_s=600, concurrency_target=16
+        ScalingPolicy.CONCURRENCY,
+        min_replicas=1,
+        max_replicas=8,
+        window_s=60,
+        scale_down_delay_s=600,
+        concurrency_target=16,
     )
     return _brains(_scenario("llama-3.1-70b-h100x4", 64, scaling), trace)
 

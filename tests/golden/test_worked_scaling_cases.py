@@ -65,7 +65,10 @@ class Driven:
 def test_sizing_by_concurrency(row):
     target = SIZING["concurrency_target"]
     scaling = Scaling(
-        min_replicas=SIZING["min_replicas"], max_replicas=SIZING["max_replicas"], concurrency_target=target
+        ScalingPolicy.CONCURRENCY,
+        min_replicas=SIZING["min_replicas"],
+        max_replicas=SIZING["max_replicas"],
+        concurrency_target=target,
     )
     assert replicas_for(row["in_flight"], target) == row["unclamped"]
 
@@ -82,6 +85,7 @@ def test_sizing_by_concurrency(row):
 def test_window_and_scale_down_delay(row):
     driven = Driven(
         Scaling(
+            ScalingPolicy.CONCURRENCY,
             min_replicas=WINDOW["min_replicas"],
             max_replicas=WINDOW["max_replicas"],
             concurrency_target=WINDOW["concurrency_target"],
@@ -172,7 +176,9 @@ class Pooled:
     """A controller of one model whose replicas are named as in the case, and carry one request each."""
 
     def __init__(self, names):
-        scaling = Scaling(max_replicas=9, window_s=0.1, scale_down_delay_s=0, concurrency_target=1)
+        scaling = Scaling(
+            ScalingPolicy.CONCURRENCY, 0, 9, window_s=0.1, scale_down_delay_s=0, concurrency_target=1
+        )
         pool = Pool(POOL["min_warm"], POOL["max_warm"], POOL["warm_instance_ttl"])
         spec = FleetModel("llamacpp", scaling=scaling, pool=pool)
         self.brain, self.at, self.table, self.did = FleetController(), 0.0, None, []

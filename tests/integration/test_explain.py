@@ -95,7 +95,9 @@ models:
     engine: emulated
     slots: 64
     price: 2.50/h
-    scaling: {{min_replicas: 1, max_replicas: 8, window: 30s, scale_down_delay: 20s, concurrency_target: {target}}}
+    scaling:
+      {{policy: concurrency, min_replicas: 1, max_replicas: 8, window: 30s, scale_down_delay: 20s,
+       concurrency_target: {target}}}
 """
 
 

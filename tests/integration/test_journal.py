@@ -1,15 +1,18 @@
 """What the journal writes, the replay reads: on a real disk, with a real event loop."""
 
 import asyncio
+import dataclasses
 import io
 import json
 
+import msgspec
 import pytest
 
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.events import (
     Failure,
     FirstByte,
+    FleetConfigured,
     ModelsConfigured,
     ReportDue,
     RequestArrived,
@@ -19,9 +22,9 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import DispatchConfig
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling
 from tidegate.core.types import Address, ModelRoute, Route, RouteTable
-from tidegate.runtime.journal import FileJournal
+from tidegate.runtime.journal import FileJournal, line
 from tidegate.runtime.replay import JournalError, journal_files, replay
 from tidegate.runtime.segments import append, segments
 
@@ -184,3 +187,13 @@ async def test_many_short_runs_keep_within_the_space_too(tmp_path):
         await asyncio.to_thread(journal.close)
 
     assert sum(path.stat().st_size for path in segments(tmp_path)) <= 90_000
+
+
+def test_every_setting_of_scaling_is_written_so_a_default_may_change_and_an_old_day_stays_as_it_was():
+    event = FleetConfigured({"m": FleetModel("vllm")}, FleetLimits())
+
+    written = json.loads(msgspec.json.encode(line("fleet", 0.0, event, [])))
+
+    scaling = written["event"]["FleetConfigured"]["models"]["m"]["scaling"]
+    assert set(scaling) == {field.name for field in dataclasses.fields(Scaling)}
+    assert scaling["policy"] == Scaling().policy.value

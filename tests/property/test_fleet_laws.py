@@ -312,7 +312,13 @@ def test_adding_a_constant_to_all_times_changes_nothing(steps, by_s):
 
 def alone(**scaling):
     brain = FleetController()
-    scaling = {"min_replicas": 1, "max_replicas": 50, "window_s": 1, "concurrency_target": 4} | scaling
+    scaling = {
+        "policy": ScalingPolicy.CONCURRENCY,
+        "min_replicas": 1,
+        "max_replicas": 50,
+        "window_s": 1,
+    } | scaling
+    scaling = {"concurrency_target": 4} | scaling
     brain.on(FleetConfigured({A: FleetModel("llamacpp", scaling=Scaling(**scaling))}, FleetLimits()), 0.0)
     return brain
 

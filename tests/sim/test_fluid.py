@@ -18,7 +18,7 @@ from tidegate.workload.generate import generated
 from tidegate.workload.lengths import Fixed, Independent
 
 LENGTHS = Independent(Fixed(1000), Fixed(200))
-GROWING = Scaling(min_replicas=1, max_replicas=8, concurrency_target=24, window_s=30, scale_down_delay_s=120)
+GROWING = Scaling(ScalingPolicy.CONCURRENCY, 1, 8, concurrency_target=24, window_s=30, scale_down_delay_s=120)
 
 
 def loaded(curve, slot_s=2.0):

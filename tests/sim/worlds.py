@@ -1,8 +1,18 @@
-"""Small worlds to simulate: a few settings in the words of the stories, the rest as in the product."""
+"""Small worlds to simulate: a few settings in the words of the stories, the rest as in the product.
+
+All but the law: unless a story names another, replicas follow concurrency, whose numbers are plain to see.
+"""
 
 from array import array
 
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Scaling
+from tidegate.core.settings import (
+    DispatchConfig,
+    FleetLimits,
+    FleetModel,
+    QueueLimits,
+    Scaling,
+    ScalingPolicy,
+)
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.latency import LinearLaw
@@ -41,6 +51,7 @@ def world(
     law=GPU,
     slots=16,
     cold_s=30.0,
+    expected_s=None,
     sigma=0.0,
     faults=(),
     limits=None,
@@ -61,7 +72,9 @@ def world(
     **scaling,
 ):
     scaling.setdefault("max_replicas", 4)
-    scaling["concurrency_target"] = float(scaling.get("concurrency_target", 8))
+    scaling.setdefault("policy", ScalingPolicy.CONCURRENCY)
+    if (target := scaling.setdefault("concurrency_target", 8)) is not None:
+        scaling["concurrency_target"] = float(target)
     setup = ModelSetup(
         dispatch=DispatchConfig(queue=queue or QueueLimits(), resume=resume, spill=spill),
         fleet=FleetModel(
@@ -72,6 +85,7 @@ def world(
             price_per_h=price,
             start_deadline_s=start_deadline_s,
             drain_deadline_s=drain_deadline_s,
+            expected_start_s=expected_s,
         ),
         limits=limits or Limits(max_sequences=slots, max_step_tokens=2048, kv_blocks=16_384),
         law=law,

@@ -49,7 +49,8 @@ def wrong_victim() -> str | None:
     for _, request_id, replica_id in list(pair.sent):
         if replica_id == A:
             pair.answer(request_id)
-    pair.pass_time(60.0)
+    # The default law wants to have seen for two lead times, of 54 s each, how demand grows.
+    pair.pass_time(240.0)
     gone = [replica_id for _, replica_id, _ in pair.stopped]
     return None if gone == [A] else f"stopped: {', '.join(gone) or 'none'}, where {A} was idle"
 

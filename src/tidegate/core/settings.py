@@ -253,7 +253,7 @@ class Promise:
 class Scaling:
     """How one model's number of replicas follows its demand."""
 
-    policy: ScalingPolicy = ScalingPolicy.CONCURRENCY
+    policy: ScalingPolicy = ScalingPolicy.TIDAL
     min_replicas: int = 0
     max_replicas: int = 1
     window_s: float = 10.0

@@ -1,4 +1,4 @@
-"""24 clients at once and a target of 8: one replica becomes three, nobody is lost, and idle goes to zero."""
+"""24 clients at once and eight slots each: one replica becomes three, nobody is lost, and idle goes to zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from system.figures import Figure, exactly, never
 from system.policies import TINY
 from system.product import Product, product
 
-CLIENTS, TARGET, MOST = 24, 8, 3
+CLIENTS, SLOTS, MOST = 24, 8, 3
 WINDOW_S, DELAY_S = 1.0, 2.0
 LATE_S = 2.5
 """A tick, a report, and the end of an idle engine."""
@@ -18,9 +18,8 @@ LATE_S = 2.5
 
 async def growth(folder: Path, weights: Path, tokens: int, requests: int) -> list[Figure]:
     """Closed loop until so many requests were answered, and all three replicas have served."""
-    model = policies.tiny(weights, 0, MOST, slots=TARGET)
-    times = {"window": f"{WINDOW_S:g}s", "scale_down_delay": f"{DELAY_S:g}s"}
-    model["scaling"] |= {**times, "concurrency_target": TARGET}
+    model = policies.tiny(weights, 0, MOST, slots=SLOTS)
+    model["scaling"] |= {"window": f"{WINDOW_S:g}s", "scale_down_delay": f"{DELAY_S:g}s"}
     async with product(policies.only(TINY, model), folder) as p:
         first = await ask(p.url, Ask(TINY))
         assert first.how is How.COMPLETE, first

@@ -301,7 +301,7 @@ KINDS = {
     ),
     "constants for a law without any": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {law: {target: 8}}}}",
-        "line 1: models.m.scaling.law has no meaning with policy concurrency, which has no constants; leave it out",
+        "line 1: models.m.scaling.law has no meaning with policy tidal, which has no constants; leave it out",
     ),
     "a law named twice": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: queue, also: [slo, queue]}}}",
@@ -700,7 +700,7 @@ KINDS = {
     "thresholds for another law": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {thresholds: {max_queue_depth: 9}}}}",
         (
-            "line 1: models.m.scaling.thresholds has no meaning with policy concurrency; "
+            "line 1: models.m.scaling.thresholds has no meaning with policy tidal; "
             "set policy: thresholds or leave it out"
         ),
     ),

@@ -475,17 +475,17 @@ def test_state_is_kept_where_the_desktop_says(monkeypatch, tmp_path):
 
 
 def test_a_target_that_is_not_the_batch_size_is_a_warning_with_both_numbers():
-    settings = parse("models: {m: {engine: vllm, weights: a/b, slots: 8, scaling: {concurrency_target: 32}}}")
+    said = "models.m.scaling.concurrency_target is 32 but models.m.slots, the engine's batch size, is 8: "
+    keys = "engine: vllm, weights: a/b, slots: 8"
 
-    assert settings.warnings == (
-        (
-            "models.m.scaling.concurrency_target is 32 but models.m.slots, the engine's batch size, is 8: "
-            "replicas are added only when requests already wait"
-        ),
-    )
+    settings = parse(f"models: {{m: {{{keys}, scaling: {{concurrency_target: 32}}}}}}")
+    assert settings.warnings == (said + "the smaller one counts",)
+
+    settings = parse(f"models: {{m: {{{keys}, scaling: {{policy: concurrency, concurrency_target: 32}}}}}}")
+    assert settings.warnings == (said + "replicas are added only when requests already wait",)
 
 
-def test_auto_is_the_batch_size():
+def test_auto_leaves_the_target_to_the_law():
     found = model("{engine: vllm, weights: a/b, slots: 48, scaling: {concurrency_target: auto}}")
 
     assert found.fleet.scaling.concurrency_target is None
@@ -524,7 +524,7 @@ def test_an_example_loads_without_problems_and_round_trips(path):
 def test_the_default_of_make_serve_goes_from_zero_to_three():
     scaling = load(EXAMPLES / "smollm2-llamacpp.yaml").models["smollm2"].fleet.scaling
 
-    assert scaling == Scaling(ScalingPolicy.CONCURRENCY, 0, 3, 10.0, 60.0, 8.0)
+    assert scaling == Scaling(ScalingPolicy.TIDAL, 0, 3, 10.0, 60.0, None)
 
 
 def refusal(path):

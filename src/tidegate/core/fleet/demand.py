@@ -111,6 +111,8 @@ class _Model:
         told = self.figures.setdefault(figures.gpu, {})
         told[gateway] = figures
         best = max(told.values(), key=lambda one: one.prefill_samples + one.decode_samples)
+        if best.prefill_samples + best.decode_samples < 2 * KNOWN_AFTER:
+            return  # mostly the prior: on a CPU that is wrong by a factor of fifty
         capacity = Capacity.told(best)
         if not figures.gpu:
             self.capacity = capacity

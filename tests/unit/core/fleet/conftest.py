@@ -13,7 +13,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling, ScalingPolicy
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 M = ModelId("m")
@@ -146,8 +146,12 @@ def model(
     handover=0.0,
     **s,
 ):
-    """Settings in the words of the stories; the rest are the product's defaults."""
+    """Settings in the words of the stories; the rest are the product's defaults.
+
+    All but the law: the stories are about what is around it, and by concurrency a number is plain to see.
+    """
     s.setdefault("max_replicas", 10)
+    s.setdefault("policy", ScalingPolicy.CONCURRENCY)
     return FleetModel(
         engine="llamacpp",
         slots=slots,

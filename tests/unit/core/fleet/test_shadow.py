@@ -12,7 +12,7 @@ from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.workload.curves import steps
 
-ACTING = Scaling(min_replicas=1, max_replicas=8, concurrency_target=20, window_s=30, scale_down_delay_s=60)
+ACTING = Scaling(ScalingPolicy.CONCURRENCY, 1, 8, concurrency_target=20, window_s=30, scale_down_delay_s=60)
 
 
 class Kept:

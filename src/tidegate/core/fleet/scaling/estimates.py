@@ -24,6 +24,8 @@ DRAIN_SHARE, DRAIN_LEAST_S, DRAIN_MOST_S = 0.5, 2.0, 60.0
 """A backlog is to be gone within this share of a lead time: sooner costs replicas that are idle afterwards."""
 DISAGREE_RATIO, DISAGREE_LEAST = 1.5, 8.0
 """Engines that count so much more than the gateways have given them count what nobody waits for any more."""
+OF_LAST_S = 60.0
+"""Latencies are of so long."""
 CALM_RATIO = 0.7
 """First tokens within this share of the promise say nothing against a step down."""
 
@@ -59,7 +61,10 @@ def drain_time_s(lead_s: float) -> float:
 
 
 def by_ledger(demand: Demand, full: Full, load: Load) -> Estimate:
-    """From what the gateways have counted."""
+    """From what the gateways have counted. Nobody there for a whole window needs nothing, whatever the last minute's
+    rate says: how long that must have been so is the scale-down delay's affair."""
+    if not demand.peak:
+        return Estimate("ledger", 0.0)
     if full.requests_per_s is None or load.rate_per_s is None:
         return Estimate("ledger", demand.peak / full.batch)
     needed = load.rate_per_s / full.requests_per_s
@@ -138,11 +143,16 @@ class Latency:
         first = None if demand.ttft_p90_s is None else demand.ttft_p90_s / promise.ttft_s
         token = None if demand.tpot_p90_s is None else demand.tpot_p90_s / promise.tpot_s
         if demand.signals_at_s is None or (first is None and token is None):
-            is_silent = self._has_spoken and demand.in_flight > 0 and seen.strength > 0
+            # Where only long answers run and none has ended within the minute, there is nothing that could be said.
+            has_ended = demand.past.ended_per_s(OF_LAST_S, now_s) != 0.0
+            is_silent = self._has_spoken and demand.in_flight > 0 and seen.strength > 0 and has_ended
             return Estimate("latency", None, 0.0, ENGINE_GOOD_FOR_S, silent=is_silent)
         self._has_spoken = True
         age_s = max(0.0, now_s - demand.signals_at_s)
         # With nobody there it speaks of what is over: of the one who waited for the first replica, say.
+        if not demand.peak:
+            self._broken_since_s = None
+            return Estimate("latency", 0.0, 1.0, age_s)
         if max(first or 0.0, token or 0.0) > 1.0 and demand.concurrency > 0:
             if self._broken_since_s is None:
                 self._broken_since_s = now_s

@@ -209,15 +209,14 @@ class Reader:
         return Load(rate, excess, drain_time_s(lead_s))
 
     def _reserve(self, seen: Situation, full: Full, load: Load, lead_s: float, now_s: float) -> float:
-        past, idle_s = seen.demand.past, max(self._scaling.window_s, self._scaling.scale_down_delay_s)
+        past = seen.demand.past
         smooth = past.arrivals_per_s(RATE_S, now_s)
-        if smooth is None or full.requests_per_s is None or load.rate_per_s is None:
+        if smooth is None:
             return 0.0
         self._growth.add(smooth, lead_s, now_s)
-        forecast = seen.demand.forecast
-        floor = None if forecast is None else forecast.floor(lead_s, now_s)
-        is_idle = seen.demand.concurrency == 0 and not past.arrivals_per_s(idle_s, now_s)
-        if is_idle or self._clients.wait:
+        if full.requests_per_s is None or load.rate_per_s is None:
+            return 0.0
+        if not seen.demand.peak or self._clients.wait:
             return 0.0
         grown = self._growth.quantile(1.0 - RISK)
         steady = load.rate_per_s / full.requests_per_s
@@ -225,4 +224,6 @@ class Reader:
         # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
+        forecast = seen.demand.forecast
+        floor = None if forecast is None else forecast.floor(lead_s, now_s)
         return reserve if floor is None else max(reserve, floor / full.requests_per_s - steady)

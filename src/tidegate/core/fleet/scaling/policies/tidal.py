@@ -91,6 +91,10 @@ class Tidal:
             self._serving, self._changed_s = seen.strength, now_s
         reading = self._reader.look(seen, now_s)
         needed, by = self._needed(seen, reading, now_s)
+        is_late = needed > 0 and any(
+            self._is_late(seen, one.launched_s, reading, now_s) for one in seen.coming
+        )
+        needed += is_late
         self._spikes.look(reading.ledger, seen.strength, reading.lead_s, now_s)
         asked = _whole(needed)
         held = self._hold.ask(_whole(needed * (1.0 + SPARE_SHARE)), now_s)
@@ -98,7 +102,8 @@ class Tidal:
         if wanted != seen.standing:
             self._swings.step(now_s, reading.lead_s, is_up=wanted > seen.standing)
             self._fell_s = now_s if wanted < seen.standing else self._fell_s
-        because = self._because(seen, reading, by, asked, wanted, held_by)
+        why = self._said(seen, reading, by, asked, is_late=is_late)
+        because = self._because(why, reading, wanted, held_by)
         number = wanted if held_by else max(asked, wanted)
         inputs = _inputs(reading, needed, held)
         return Proposal(number, asked, because, held_by, due_at_s, inputs, needed)
@@ -119,8 +124,7 @@ class Tidal:
             else:
                 needed = one.replicas
             by = one.name
-        late = any(self._is_late(seen, launched_s, reading, now_s) for launched_s in _launched(seen))
-        return needed + late, by
+        return needed, by
 
     def _by_latency(self, seen: Situation, reading: Reading, asks: float, now_s: float) -> float:
         """What broken promises ask for: little, and only when nothing is on its way that may mend them."""
@@ -134,6 +138,9 @@ class Tidal:
         return min(asks, seen.strength + max(1.0, LATENCY_STEP * seen.strength))
 
     def _is_late(self, seen: Situation, launched_s: float, reading: Reading, now_s: float) -> bool:
+        """It may never serve. Before a start has been measured, and within a lead time, another would be no sooner there."""
+        if not seen.readiness.samples or now_s - launched_s <= reading.lead_s:
+            return False
         p_ready = seen.readiness.p_ready(reading.lead_s, now_s - launched_s)
         return p_ready is not None and p_ready < LATE_P
 
@@ -159,7 +166,9 @@ class Tidal:
             return standing, "growth_unknown", None
         if held > standing - 1:
             return standing, "scale_down_delay" if asked < standing else None, self._hold.due_s
-        if not self._survivors_keep(reading, standing - 1):
+        # Nobody has been there for the whole delay: there is nothing that the last ones could be needed for.
+        number = standing - 1 if held else max(seen.floor, seen.min_replicas)
+        if not self._survivors_keep(reading, number):
             return standing, "survivors", None
         free_s = self._swings.falls_at_s(now_s, reading.lead_s)
         if free_s is not None:
@@ -167,7 +176,6 @@ class Tidal:
         step_s = max(STEP_LEAST_S, min(STEP_MOST_S, STEP_LEADS * reading.lead_s))
         if now_s < self._fell_s + step_s:
             return standing, "one_at_a_time", self._fell_s + step_s
-        number = standing - 1
         return number, None if number <= asked else "one_at_a_time", now_s + step_s
 
     def _survivors_keep(self, reading: Reading, number: int) -> bool:
@@ -178,10 +186,33 @@ class Tidal:
 
     # ---- the reason ----
 
-    def _because(
-        self, seen: Situation, reading: Reading, by: str, asked: int, wanted: int, held_by: str | None
-    ) -> str:
-        why = f"{_said(seen, reading, by)}: {asked}"
+    def _said(self, seen: Situation, reading: Reading, by: str, asked: int, *, is_late: bool) -> str:
+        """What is needed, and for what."""
+        full, load, peak = reading.full, reading.load, seen.demand.peak
+        if not asked and not peak:
+            is_known = seen.is_complete
+            return (
+                f"nobody asked in the last {self._scaling.window_s:g} s"
+                if is_known
+                else "nothing is known of the demand"
+            )
+        is_paced = full.requests_per_s is not None and load.rate_per_s is not None
+        if not is_paced:
+            said = f"a peak of {peak:g} at {full.batch:g} a replica"
+        else:
+            said = (
+                f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
+            )
+        if load.excess >= 1 and is_paced:
+            said += f", {load.excess:.0f} waiting beyond that"
+        if reading.reserve > 0.005:
+            said += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
+        said += ", one in place of a start that is overdue" if is_late else ""
+        if by != "ledger":
+            return f"{said}; {by} needs {asked}"
+        return f"{said} {'need' if is_paced else 'needs'} {asked}"
+
+    def _because(self, why: str, reading: Reading, wanted: int, held_by: str | None) -> str:
         match held_by:
             case None:
                 return why
@@ -209,22 +240,6 @@ class Tidal:
 
 def _whole(needed: float) -> int:
     return ceil(needed * (1.0 - OVER_SHARE) - 1e-9)
-
-
-def _launched(seen: Situation) -> list[float]:
-    return [one.launched_s for one in seen.coming]
-
-
-def _said(seen: Situation, reading: Reading, by: str) -> str:
-    full, load = reading.full, reading.load
-    if full.requests_per_s is None or load.rate_per_s is None:
-        return f"a peak of {seen.demand.peak:g} at {full.batch:g} a replica needs"
-    said = f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
-    if load.excess >= 1:
-        said += f", {load.excess:.0f} waiting beyond that"
-    if reading.reserve > 0.005:
-        said += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
-    return f"{said} need" if by == "ledger" else f"{said}; {by} needs"
 
 
 def _inputs(reading: Reading, needed: float, held: int) -> dict[str, float]:
