@@ -80,6 +80,11 @@ class Band:
         flow.weight = entry.arrived.weight
         return flow
 
+    def seen(self, entry: Entry) -> Flow:
+        """The entry's tenant, only to look at: one that is not known here stays so."""
+        flow_id = entry.arrived.flow
+        return self._flows.get(flow_id) or Flow(flow_id, entry.arrived.weight)
+
     def join(self, entry: Entry, usual_tokens: float | None) -> None:
         """The entry waits; one that was sent before goes to the front."""
         flow = self.flow(entry)
@@ -165,7 +170,7 @@ class Band:
 
         Before its turn comes, each other tenant gets as much as its own does, or as much as it wants.
         """
-        flow = self.flow(entry)
+        flow = self.seen(entry)
         own = (flow.work + flow.cost(entry, usual_tokens)) / flow.weight
         ahead = flow.work + sum(waiting.cost for waiting in self.back.values())
         for other in self._waiting.values():
@@ -175,7 +180,7 @@ class Band:
 
     def shared_by(self, entry: Entry) -> float:
         """How many like this tenant share the band, itself included, by weight."""
-        flow = self.flow(entry)
+        flow = self.seen(entry)
         others = (other.weight for other in self._waiting.values() if other is not flow)
         return 1.0 + sum(others) / flow.weight
 

@@ -129,7 +129,7 @@ class Queue:
         worst = max(band.flows(), key=lambda flow: flow.tokens / flow.weight, default=None)
         if worst is None or band.priority < entry.arrived.priority:
             return worst
-        own = band.flow(entry)
+        own = band.seen(entry)
         if own is worst or (own.tokens + entry.tokens) / own.weight >= worst.tokens / worst.weight:
             return None
         return worst
@@ -137,7 +137,7 @@ class Queue:
     def _of_tenant(self, entry: Entry) -> Held:
         there = Held()
         for band in self._bands:
-            flow = band.flow(entry)
+            flow = band.seen(entry)
             there.requests += len(flow.waiting)
             there.tokens += flow.tokens
             there.bytes += flow.bytes
@@ -191,7 +191,7 @@ class Queue:
         tenants is what it would have been a moment later.
         """
         band = self._band(entry)
-        own = band.flow(entry)
+        own = band.seen(entry)
         most = own.served + (self.mean_work or 0.0)
         for flow in islice(band.in_turn(), OTHERS_MAX):
             if flow.served > most:
