@@ -264,7 +264,7 @@ def test_when_all_have_left_nothing_is_held_by_anybody(seed):
         assert not line.tenants._in_flight
         assert line.waits.turnover._held == 0
         for load in line._picker.insight.loads.values() if line.prefix_stats() else ():
-            assert not (load.visits or load.waiting or load.in_use)
+            assert not {**load.visits, **load.waiting, **load.in_use}
             assert (load.kv_tokens, load.waiting_s) == pytest.approx((0.0, 0.0), abs=1e-6)
 
 
