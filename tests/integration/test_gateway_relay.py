@@ -17,6 +17,8 @@ from integration.gateway_world import (
     whole_json,
     world,
 )
+from tidegate.core.events import ReportDue
+from tidegate.gateway.routes import RELAYS, Form
 
 
 async def test_an_answer_comes_back_as_the_engine_wrote_it():
@@ -144,6 +146,31 @@ async def test_a_body_in_chunks_reaches_the_engine_whole():
         await client.send(b"\n\r\n")
         assert (await client.read()).status == 200
         assert engine.asked[0].body == body
+
+
+@pytest.mark.parametrize("size", [33_000, 129_000, 1_500_000, 9_000_000])
+async def test_a_body_of_any_size_reaches_the_engine_as_it_was_sent(size):  # F48
+    engine = Engine()
+    async with world(engine) as w:
+        body = chat(messages=[{"role": "user", "content": "x" * size}])
+        assert (await w.ask(post(body))).status == 200
+        assert engine.asked[0].body == body
+
+
+async def test_a_request_counts_by_whatever_path_it_came():  # F5
+    async def never(asked):
+        await asyncio.Event().wait()
+
+    async with world(Engine(never), Engine(never)) as w:
+        paths = [relay.path for relay in RELAYS.values() if relay.form is Form.JSON]
+        for path in paths:
+            for stream in (False, True):
+                client = await w.connect()
+                await client.send(post(chat(stream=stream), path=path))
+        await wait_until(lambda: w.owner.open_requests == 2 * len(paths))
+        w.owner.handle(ReportDue())
+
+        assert [load.in_flight for load in w.reports[-1].replicas] == [len(paths)] * 2
 
 
 async def test_pipelined_requests_are_answered_in_their_order():

@@ -76,7 +76,7 @@ def test_a_flood_of_one_tenant_costs_another_nothing_below_its_equal_share():
     assert index.bytes <= index.limit_bytes
 
 
-def test_a_million_unique_prompts_leave_it_at_its_limit():  # F20
+def test_unique_prompts_without_end_leave_it_at_its_limit():  # F20
     index, fresh = room_for(500), count()
     for n in range(20_000):
         use(index, [next(fresh), next(fresh)], A, n * 0.001, flow=f"t{n % 3}")
