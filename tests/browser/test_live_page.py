@@ -3,6 +3,7 @@ from playwright.async_api import expect
 
 from browser.fake_fleet import decision, failure, model, past_pages, replica
 from tidegate.core.lifecycle import State
+from tidegate.dashboard.page import SpillPage
 
 pytestmark = pytest.mark.browser
 
@@ -187,3 +188,19 @@ async def test_nothing_hangs_out_of_a_narrow_page_or_fades_into_its_ground(tab, 
         await tab.emulate_media(color_scheme=scheme)
         # 4.5 to 1 is what WCAG asks of small text.
         assert min(await tab.evaluate(CONTRAST)) >= 4.5
+
+
+async def test_a_model_that_spills_says_for_how_much(tab, fleet, serve):
+    spill = SpillPage(in_flight=3, requests_total=9, cost_total=2.0, cost_last_h=1.25, max_cost_per_h=5.0)
+    idle = SpillPage(in_flight=0, requests_total=9, cost_total=2.0, cost_last_h=0.0, max_cost_per_h=5.0)
+    fleet.models = [
+        model("qwen", replica("qwen-1", in_flight=8), spill=spill),
+        model("smollm", replica("smollm-1"), spill=idle),
+    ]
+    await look(tab, await serve())
+
+    told = tab.get_by_role("region", name="qwen", exact=True).get_by_role("status")
+    await expect(told).to_have_text(
+        "Spilling to a pay-per-token upstream: 3 in flight, 1.25 of 5.00 within the hour"
+    )
+    await expect(tab.get_by_role("region", name="smollm").get_by_role("status")).to_be_hidden()

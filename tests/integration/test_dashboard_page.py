@@ -6,11 +6,11 @@ import pytest
 from browser.fake_fleet import FakeFleet, model, replica
 from tidegate.config.settings import ModelSettings
 from tidegate.core.effects import Decision, Launch, Record
-from tidegate.core.events import DemandReported, FleetConfigured, ReplicaSeen
+from tidegate.core.events import DemandReported, FleetConfigured, ReplicaSeen, ScaledByHand
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, SpillBounds
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,
@@ -21,6 +21,7 @@ from tidegate.core.types import (
 )
 from tidegate.dashboard import LatencyWindow, Ledger, decision_page, fleet_page
 from tidegate.dashboard.history import RATE_SPAN_POINTS, SPAN_POINTS, History
+from tidegate.dashboard.page import SpillPage
 
 QWEN = ModelSettings(
     model="qwen",
@@ -81,6 +82,29 @@ def test_a_real_controller_and_a_real_report_become_the_page():
     shown = decision_page(101.0, made)
     assert (shown.before, shown.desired, shown.because) == (0, 2, made.because)
     assert (shown.fewer.replicas, shown.more.replicas) == (1, 3)
+
+
+def test_what_is_spilt_and_what_was_set_by_hand_stand_on_the_page():
+    spilling = replace(QWEN, dispatch=DispatchConfig(spill=SpillBounds(max_cost_per_h=5.0)))
+    controller = FleetController()
+    controller.on(FleetConfigured({"qwen": QWEN.fleet}, FleetLimits()), 100.0)
+    controller.on(ScaledByHand("qwen", 2, 60.0, at_least=True), 101.0)
+    told = report()
+    counts = {"spilt_total": 9, "spilt_in_flight": 2, "spilt_cost_total": 1.5, "spilt_cost_last_h": 0.75}
+    told = replace(told, models=(replace(told.models[0], **counts),))
+
+    (qwen,) = fleet_page(controller.state(102.0), Ledger.of(told), {"qwen": spilling}, gateway="").models
+    assert qwen.spill == SpillPage(2, 9, 1.5, 0.75, 5.0)
+    shown = msgspec.json.decode(msgspec.json.encode(qwen))
+    assert shown["hand"] == {
+        "replicas": 2,
+        "since_s": 101.0,
+        "until_s": 161.0,
+        "at_least": True,
+        "asked": None,
+    }
+    (plain,) = fleet_page(controller.state(102.0), Ledger.of(told), {"qwen": QWEN}, gateway="").models
+    assert plain.spill is None
 
 
 def test_before_the_first_report_the_page_says_what_the_controller_knows():

@@ -238,6 +238,22 @@ async def test_a_connection_to_it_is_used_again():
     assert (len(full.upstream.asked), full.upstream.connections) == (3, 1)
 
 
+async def test_after_a_change_of_the_policy_nothing_goes_to_the_former_address():
+    """Nor over a connection that still rests there, with the key for the new one."""
+    other = await Engine().start()
+    full = Full()
+    async with full as w:
+        assert (await w.ask(post(chat()))).status == 200
+        w.gateway.configure(w.settings, outlets(other.port))
+        assert (await w.ask(post(chat()))).status == 200
+        assert (len(full.upstream.asked), len(other.asked)) == (1, 1)
+        w.gateway.configure(w.settings)
+        gone = await w.ask(post(chat()))
+        assert gone.status == 429
+        assert "the upstream failed: connection refused" in gone.error["message"]
+    await other.stop()
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
     """A certificate for localhost that nobody trusts yet."""

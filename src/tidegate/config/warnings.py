@@ -20,7 +20,7 @@ def warnings_of(settings: Settings) -> tuple[str, ...]:
         for where, way in _ways(model):
             found += [*_batch(where, way), *_memory(where, way, settings)]
     found += [warning for model in settings.models.values() for warning in _unchecked(model)]
-    return (*found, *_room_for_the_least(settings))
+    return (*found, *_room_for_the_least(settings), *_spilling(settings))
 
 
 def _ways(model: ModelSettings) -> Iterator[tuple[str, ModelSettings]]:
@@ -86,6 +86,17 @@ def _unchecked(model: ModelSettings) -> Iterator[str]:
         yield (
             f"models.{model.model}.weights come over http:// and models.{model.model}.weights_sha256 does not say "
             "what must come; write it, or use https://"
+        )
+
+
+def _spilling(settings: Settings) -> Iterator[str]:
+    """Spilling takes nothing of what a day's money must keep for an hour of it."""
+    per_day = settings.limits.max_cost_per_day
+    spilt = sum(model.fleet.spill_cost_per_h for model in settings.models.values())
+    if per_day is not None and spilt > per_day:
+        yield (
+            f"all spill.max_cost together are {spilt:g}/h, but fleet.max_cost_per_day is {per_day:g}/d, which must "
+            "bear an hour of it: nothing will be spilt"
         )
 
 

@@ -62,6 +62,9 @@ class Dialler:
             self._attendant.attempt_failed(call, Failure.REFUSED, None)
             return
         connection = self.pool.take(route.replica_id, monotonic())
+        while connection is not None and call.outlet is not None and connection.route is not route:
+            connection.drop()  # Made under an earlier policy: it may lead to another place.
+            connection = self.pool.take(route.replica_id, monotonic())
         if connection is None:
             self._dial(call, route, route.address)
         else:

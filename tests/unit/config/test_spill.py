@@ -81,3 +81,10 @@ def test_neither_the_key_nor_what_may_be_one_is_said():
     with pytest.raises(PolicyError) as found:
         require_keys(pasted, {}, "f.yaml")
     assert "secret" not in str(found.value)
+
+
+def test_a_day_s_money_that_cannot_bear_an_hour_of_it_is_warned_of():
+    assert parse("fleet: {max_cost_per_day: 5/d}" + MORE).warnings == ()
+    (warning,) = parse("fleet: {max_cost_per_day: 4/d}" + MORE).warnings
+    assert "spill.max_cost together are 5/h" in warning
+    assert "nothing will be spilt" in warning

@@ -112,8 +112,8 @@ def model_route(
     """Whether waiting for this model makes sense, and until when.
 
     1. Somebody serves.
-    2. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
-    3. Somebody has set its number to none.
+    2. Somebody has set its number to none.
+    3. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
     4. Somebody sleeps: it can be woken, unless somebody else has its GPU.
     5. A start is possible: after the back-off and a cold start, if one is to be started.
     6. Nothing can be started: no use in waiting, for this reason.
@@ -121,13 +121,13 @@ def model_route(
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
             return ModelRoute(plan.model, can_serve=True, sheds=plan.sheds)
-    if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 2
+    if plan.kept_at_none is not None:  # 2
+        return ModelRoute(plan.model, False, *plan.kept_at_none)
+    if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 3
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
     sleeper = next((replica for replica in replicas if replica.state is State.SLEEPING), None)
-    if plan.kept_at_none is not None:  # 3
-        return ModelRoute(plan.model, False, *plan.kept_at_none)
     if sleeper is not None:  # 4
         taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING), sleeper.place)
         if taken is not None:

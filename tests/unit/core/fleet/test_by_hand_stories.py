@@ -79,6 +79,9 @@ def test_none_by_hand_refuses_whoever_comes_and_says_until_when(world, spec):
     world.report(0, in_flight=4)
     ready(world, 1, 1)
     by_hand(world, 60, 0, for_s=600)
+    world.report(60.5, in_flight=2, loads={"m-1": 2})
+    assert world.states()["m-1"] == "draining"
+    assert not world.model_route().can_serve, "nobody waits for one that is on its way out"
     world.report(61, in_flight=0, loads={"m-1": 0})
     world.run(62, 64, loads={"m-1": 0})
     world.exited(65, "m-1")
