@@ -6,6 +6,7 @@ import logging
 import shutil
 import ssl
 import subprocess
+from hashlib import sha256
 
 import pytest
 
@@ -22,9 +23,9 @@ from integration.gateway_world import (
     whole_json,
     world,
 )
-from tidegate.config.settings import ModelSettings, SpillUpstream
+from tidegate.config.settings import Client, GatewaySettings, ModelSettings, SpillUpstream
 from tidegate.core.settings import DispatchConfig, FleetModel, QueueLimits, SpillBounds
-from tidegate.core.types import ModelId
+from tidegate.core.types import FlowId, ModelId
 from tidegate.gateway.outlet import outlets_of
 
 KEY = "sk-not-for-logs"
@@ -41,8 +42,9 @@ def outlets(port, scheme="http", host="127.0.0.1"):
 class Full:
     """A world whose one replica is taken, with an upstream beside it."""
 
-    def __init__(self, script=None, **options):
+    def __init__(self, script=None, fields=(), **options):
         self.upstream = Engine(script)
+        self._fields = fields
         self._options = options
 
     async def __aenter__(self):
@@ -53,7 +55,7 @@ class Full:
         made = await self._world.__aenter__()
         for _ in range(2):
             client = await made.connect()
-            await client.send(post(chat()))
+            await client.send(post(chat(), fields=self._fields))
         await wait_until(lambda: made.owner.open_requests == 2)
         return made
 
@@ -143,6 +145,19 @@ async def test_a_client_may_keep_its_request_in_the_house():
         answer = await w.ask(post(chat(), fields=("x-tidegate-spill: never",)))
         assert answer.status == 429
     assert full.upstream.asked == []
+
+
+async def test_a_tenant_s_requests_may_be_kept_in_the_house():
+    keys = {
+        sha256(b"house").hexdigest(): Client(FlowId("house"), may_spill=False),
+        sha256(b"other").hexdigest(): Client(FlowId("other")),
+    }
+    full = Full(settings=GatewaySettings(keys=keys), fields=("authorization: Bearer other",))
+    async with full as w:
+        stays = await w.ask(post(chat(), fields=("authorization: Bearer house",)))
+        goes = await w.ask(post(chat(), fields=("authorization: Bearer other",)))
+    assert (stays.status, goes.status) == (429, 200)
+    assert len(full.upstream.asked) == 1
 
 
 async def test_speech_has_no_price_per_token_and_stays():

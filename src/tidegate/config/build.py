@@ -105,7 +105,10 @@ def _user_dir(variable: str, otherwise: str) -> Path:
 
 
 def _gateway(section: Gateway) -> GatewaySettings:
-    keys = {key.sha256.lower(): Client(FlowId(key.name), key.priority, key.weight) for key in section.keys}
+    keys = {
+        key.sha256.lower(): Client(FlowId(key.name), key.priority, key.weight, key.may_spill)
+        for key in section.keys
+    }
     return GatewaySettings(keys=MappingProxyType(keys), **_values(section, "keys", "queues"))
 
 

@@ -35,6 +35,7 @@ def render(settings: Settings) -> str:
             "name": str(client.flow),
             "priority": client.priority,
             "weight": client.weight,
+            "may_spill": client.may_spill,
         }
         for digest, client in settings.gateway.keys.items()
     ]

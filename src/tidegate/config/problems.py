@@ -105,4 +105,4 @@ def _is_stray_key_material(path: KeyPath, depth: int) -> bool:
     name = path[depth]
     if path[:2] != ("gateway", "keys") or depth < 2 or isinstance(name, int):
         return False
-    return did_you_mean(name, ("sha256", "name", "priority", "weight")) is None
+    return did_you_mean(name, ("sha256", "name", "priority", "weight", "may_spill")) is None

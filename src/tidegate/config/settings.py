@@ -28,6 +28,8 @@ class Client:
     flow: FlowId
     priority: int = 0
     weight: float = 1.0
+    may_spill: bool = True
+    """False: its requests stay in the house."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,9 @@ class Key(Strict):
     weight: Annotated[float, kinds.number(0.01, 1_000)] = Field(
         default=1.0, description="Twice the weight, twice the share of tokens while requests wait"
     )
+    may_spill: Annotated[bool, kinds.switch()] = Field(
+        default=True, description="`false`: no request with this key goes to a pay-per-token upstream"
+    )
 
 
 class Gateway(Section):

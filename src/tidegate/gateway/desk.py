@@ -176,7 +176,8 @@ class FrontDesk:
             verdict.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
             session = head.fields.get(b"x-session-id")
             verdict.session = None if session is None else _session(session)
-            verdict.may_spill = found.spills and head.fields.get(SPILL_FIELD, b"").lower() != b"never"
+            stays = head.fields.get(SPILL_FIELD, b"").lower() == b"never"
+            verdict.may_spill = found.spills and owner.may_spill and not stays
             verdict.forward = media.forward(head, found)
 
     def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:

@@ -460,7 +460,7 @@ KINDS = {
     ),
     "a key as the name of a setting": (
         f"gateway: {{keys: [{{sk-live-1234: a, sha256: {SHA}, name: a}}]}}\n{MODEL}",
-        "line 1: gateway.keys[0].(hidden) is not a known key; known are sha256, name, priority, weight",
+        "line 1: gateway.keys[0].(hidden) is not a known key; known are sha256, name, priority, weight, may_spill",
     ),
     "keys as a mapping": (
         f"gateway: {{keys: {{sk-live-1234: a}}}}\n{MODEL}",
