@@ -167,7 +167,8 @@ def test_a_need_rises_at_once_and_falls_after_the_delay():
     assert asked(2.3, 1.0, need) == pytest.approx(2.3, abs=0.002)
     assert asked(0.4, 2.0, need, wanted=3, held_by="scale_down_delay") == pytest.approx(2.3, abs=0.002)
     assert asked(2.1, 3.0, need) == pytest.approx(2.3, abs=0.002), "not within the delay"
-    assert asked(2.1, 34.0, need) == pytest.approx(2.1, abs=0.002)
+    assert asked(2.05, 34.0, need) == pytest.approx(2.1 * 1.05, abs=0.002), "with something to spare"
+    assert asked(2.05, 65.0, need) == pytest.approx(2.05 * 1.05, abs=0.002)
     assert asked(0.0, 35.0, need, wanted=1, held_by="idle_time") == 1.0
     assert asked(0.0, 36.0, need, wanted=0) == 0.0
 

@@ -119,14 +119,17 @@ def _explain(one: Recorded, of: int) -> None:
         )
     click.echo(f"  {_verdict(decision)}")
     for order in one.orders:
-        click.echo(f"\n  {order.at_s:,.3f} s  {order.order} {order.replica_id}: {order.because}")
+        variant = f" ({order.variant})" if order.variant else ""
+        click.echo(f"\n  {order.at_s:,.3f} s  {order.order} {order.replica_id}{variant}: {order.because}")
     click.echo()
 
 
 def _change(decision: Decision) -> str:
+    mix = ", ".join(f"{count} {name}" for name, count in (decision.variants or {}).items())
+    said = f" ({mix})" if mix else ""
     if decision.before == decision.desired:
-        return f"{decision.desired}, as before"
-    return f"{decision.before} -> {decision.desired}"
+        return f"{decision.desired}{said}, as before"
+    return f"{decision.before} -> {decision.desired}{said}"
 
 
 def _held(decision: Decision) -> str:

@@ -27,7 +27,9 @@ class FleetMetrics(Collector):
         """The page, read by a registry."""
         view = self._control.view()
         desired = GaugeMetricFamily("tidegate_desired_replicas", "Replicas wanted.", labels=("model",))
-        replicas = GaugeMetricFamily("tidegate_replicas", "Replicas by state.", labels=("model", "state"))
+        replicas = GaugeMetricFamily(
+            "tidegate_replicas", "Replicas by state.", labels=("model", "state", "variant")
+        )
         queued = GaugeMetricFamily("tidegate_queued_requests", "Requests that wait.", labels=("model",))
         failures = GaugeMetricFamily(
             "tidegate_failed_starts_in_a_row",
@@ -38,10 +40,11 @@ class FleetMetrics(Collector):
             desired.add_metric((model.model,), model.desired)
             queued.add_metric((model.model,), model.queued)
             failures.add_metric((model.model,), model.failures)
-            states = Counter(replica.state for replica in model.replicas)
-            for state in State:
-                if state not in ENDED:
-                    replicas.add_metric((model.model, state.value), states[state])
+            counts = Counter((replica.state, replica.variant) for replica in model.replicas)
+            for variant in sorted({*model.variants, *(replica.variant for replica in model.replicas)}):
+                for state in State:
+                    if state not in ENDED:
+                        replicas.add_metric((model.model, state.value, variant), counts[state, variant])
         yield from (desired, replicas, queued, failures)
         yield from _shadows(view)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)

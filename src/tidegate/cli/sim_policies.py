@@ -6,7 +6,7 @@ mistake there is told like one in the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,21 +14,17 @@ from typing import Any
 import click
 import yaml
 
+from tidegate.cli.sim_engines import profile_for, setup_of
 from tidegate.config import Settings, parse
 from tidegate.config.scaling_keys import parsed_law
 from tidegate.config.schema import SECTIONS, keys_of
 from tidegate.core.settings import DAY_S, DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
 from tidegate.core.types import ModelId
-from tidegate.engine.catalogue import PROFILES, Profile
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.sequence import Limits
 from tidegate.sim.faults import Fault
-from tidegate.sim.scenario import Machines, ModelSetup, Scenario, Scraping, Slo
+from tidegate.sim.scenario import Machines, Scenario, Scraping, Slo
 from tidegate.workload.traces import Trace
-
-DEFAULT_PROFILE = "llama-3.1-8b-h100x1"
-DEFAULT_COLD_START_S = 100.0
-"""What llm-d measures for an ordinary start of a pod, with the compilation cached."""
 
 GPU_PRICE_PER_H = 2.50
 """Of the built-in policy: an hour of one GPU."""
@@ -110,17 +106,9 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
     slo = wishes.slo or _promised(settings)
     setups = {}
     for model, found in settings.models.items():
-        profile = _profile_for(model, wishes.profile)
         fleet = _under_law(found.fleet, law, slo)
-        limits = limits_for(profile, fleet.slots, trace)
-        setups[model] = ModelSetup(
-            dispatch=_routed(found.dispatch, wishes.router, limits),
-            fleet=fleet,
-            limits=limits,
-            law=profile.law,
-            cold_start=_cold_start(model, profile, fleet, wishes),
-            silent_after_s=found.silent_after_s,
-        )
+        setup = setup_of(found, fleet, wishes.profile, wishes.cold_start, trace)
+        setups[model] = replace(setup, dispatch=_routed(found.dispatch, wishes.router, setup.limits))
     return Scenario(
         models=setups,
         fleet=settings.limits,
@@ -132,30 +120,6 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
         request_timeout_s=settings.gateway.request_timeout_s,
         settle_s=wishes.settle_s,
     )
-
-
-def _cold_start(model: ModelId, profile: Profile, fleet: FleetModel, wishes: Wishes) -> ColdStart:
-    """As wished; else as long as the policy expects. What is compiled is compiled for this model and GPU."""
-    start = wishes.cold_start
-    if start is None:
-        expected_s = fleet.expected_start_s
-        start = ColdStart.lasting(DEFAULT_COLD_START_S if expected_s is None else expected_s)
-    build = None if start.build is None else replace(start.build, gpu=profile.gpu, model=model)
-    return replace(start, build=build)
-
-
-def limits_for(profile: Profile, slots: int, trace: Trace) -> Limits:
-    """The engine as it would be started with so many slots.
-
-    When the trace says which prompts share prefixes, blocks are as large as those that it names.
-    """
-    limits = replace(profile.limits, max_sequences=slots)
-    if limits.max_step_tokens < slots:
-        limits = replace(limits, max_step_tokens=slots)
-    if trace.prefixes is None:
-        return limits
-    blocks = limits.kv_blocks * limits.block_tokens // trace.block_tokens
-    return replace(limits, kv_blocks=max(1, blocks), block_tokens=trace.block_tokens)
 
 
 # ---- the policy document ----
@@ -179,7 +143,7 @@ def _settings(file: Path | None, wishes: Wishes, trace: Trace) -> Settings:
 
 def built_in(wishes: Wishes, trace: Trace) -> dict[str, Any]:
     """The policy without a file: one model for each that the trace names, one to eight replicas of each."""
-    profile = _profile_for(ModelId(""), wishes.profile)
+    profile = profile_for(ModelId(""), wishes.profile)
     names = [str(name) for name in trace.models.table] if trace.models else []
     model = {
         "engine": "emulated",
@@ -255,7 +219,7 @@ def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
     if law.startswith(STATIC):
         number = int(law.partition(":")[2] or scaling.max_replicas)
         fixed = replace(scaling, policy=ScalingPolicy.CONCURRENCY, min_replicas=number, max_replicas=number)
-        return replace(fleet, scaling=fixed)
+        return replace(fleet, scaling=fixed, variants=())  # so many of the model's own settings
     name, _, constants = law.partition(":")
     policy = ScalingPolicy(name)
     try:
@@ -264,14 +228,3 @@ def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
         raise click.UsageError(f"policy {law}: {error}") from None
     promise = SloKeda(ttft_s=slo.ttft_s, tpot_s=slo.tpot_s)
     return replace(fleet, scaling=replace(scaling, policy=policy, slo_keda=promise, law=changed, also=()))
-
-
-def _profile_for(model: ModelId, asked: str | None, known: Mapping[str, Profile] = PROFILES) -> Profile:
-    """The one that was asked for; else the catalogue's first for a model of this name; else the default."""
-    if asked is not None:
-        if asked not in known:
-            message = f"--profile {asked}: known are {', '.join(sorted(known))}"
-            raise click.UsageError(message)
-        return known[asked]
-    fitting = [profile for profile in known.values() if profile.model == model.lower()]
-    return fitting[0] if fitting else known[DEFAULT_PROFILE]

@@ -113,7 +113,10 @@ def _ground_of(
     if len(scenario.models) != 1:
         names = ", ".join(scenario.models)
         raise click.UsageError(f"tune is for one model at a time; here are {names}")
-    return trace, scenario, next(iter(scenario.models))
+    model, setup = next(iter(scenario.models.items()))
+    if setup.variants:
+        raise click.UsageError(f"tune is for models without variants so far; {model} has some")
+    return trace, scenario, model
 
 
 def _slot_s(span_s: float) -> float:

@@ -21,7 +21,9 @@ def as_variant(model: ModelKeys, variant: VariantKeys) -> ModelKeys:
     mine = {name: value for name, value in said.items() if value is not None and name != "max_replicas"}
     if model.static is None:
         mine.pop("static", None)
-    return model.model_copy(update=mine | {"variants": {}, "spill": None})
+    # Whose speed it has is not that of the model's own way.
+    alone: dict[str, object] = {"variants": {}, "spill": None, "profile": variant.profile}
+    return model.model_copy(update=mine | alone)
 
 
 def addresses_of(model: ModelKeys) -> int:

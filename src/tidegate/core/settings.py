@@ -177,6 +177,16 @@ OWN_POLICIES = (
 )
 """The others are other systems' laws, to be compared with and to move from."""
 
+COUNTING_POLICIES = (
+    ScalingPolicy.CONCURRENCY,
+    ScalingPolicy.KPA,
+    ScalingPolicy.KEDA_HTTP,
+    ScalingPolicy.RAY,
+    ScalingPolicy.BASETEN,
+    ScalingPolicy.FIREWORKS,
+)
+"""Those that count requests which are there at once. A slow replica that has all its slots full is as full as a fast one."""
+
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S
 

@@ -65,7 +65,7 @@ def fleet_page(
         at_s=view.at_s,
         gateway=gateway,
         models=tuple(_model(model, ledger, models.get(model.model), last_words) for model in view.models),
-        leftover=tuple(_replica(replica, ledger, 0) for replica in view.leftover),
+        leftover=tuple(_replica(replica, ledger) for replica in view.leftover),
         outcomes=outcomes,
         warnings=warnings,
         spending=view.spending,
@@ -85,6 +85,8 @@ def decision_page(at_s: float, decision: Decision) -> DecisionPage:
         fewer=decision.fewer,
         chosen=decision.chosen,
         more=decision.more,
+        variants=decision.variants,
+        needed=decision.needed,
     )
 
 
@@ -96,7 +98,6 @@ def _model(
 ) -> ModelPage:
     demand = ledger.models.get(view.model)
     scaling = settings.fleet.scaling if settings else None
-    slots = settings.fleet.slots if settings else 0
     return ModelPage(
         id=view.model,
         desired=view.desired,
@@ -109,7 +110,7 @@ def _model(
         latency=ledger.latency.get(view.model, LatencySummary()),
         arrivals_total=demand.arrivals_total if demand else 0,
         output_tokens_total=demand.output_tokens_total if demand else 0,
-        replicas=tuple(_replica(replica, ledger, slots) for replica in view.replicas),
+        replicas=tuple(_replica(replica, ledger) for replica in view.replicas),
         can_serve=view.can_serve,
         notice=view.because,
         expected_ready_s=view.expected_ready_s,
@@ -142,7 +143,7 @@ def _queue(demand: ModelDemand | None, view: ModelView) -> QueuePage:
     return QueuePage(demand.queued, demand.queued_tokens, demand.oldest_wait_s)
 
 
-def _replica(view: ReplicaView, ledger: Ledger, slots: int) -> ReplicaPage:
+def _replica(view: ReplicaView, ledger: Ledger) -> ReplicaPage:
     load = ledger.replicas.get(view.replica_id)
     return ReplicaPage(
         id=view.replica_id,
@@ -150,9 +151,10 @@ def _replica(view: ReplicaView, ledger: Ledger, slots: int) -> ReplicaPage:
         address=f"{view.address.host}:{view.address.port}" if view.address else None,
         in_flight=load.in_flight if load else view.in_flight,
         tokens=load.tokens if load else view.tokens,
-        slots=slots,
+        slots=view.slots,
         since_s=view.since_s,
         detail=view.detail,
+        variant=view.variant,
     )
 
 

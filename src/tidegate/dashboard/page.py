@@ -31,6 +31,8 @@ class ReplicaPage:
     since_s: float
     """When it came into this state."""
     detail: str = ""
+    variant: str = ""
+    """Of its model; empty where that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,10 @@ class DecisionPage:
     fewer: Prediction
     chosen: Prediction
     more: Prediction
+    variants: Mapping[str, int] | None = None
+    """Of those desired, how many of each variant; None where the model has none."""
+    needed: float | None = None
+    """What they are to carry, in replicas of the variant ``default``."""
 
     @property
     def key(self) -> tuple[float, str, int, int]:

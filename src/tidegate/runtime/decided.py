@@ -23,6 +23,8 @@ class Order:
     order: str
     replica_id: ReplicaId
     because: str
+    variant: str = ""
+    """Of a launch: in which of the model's ways; empty: as its own settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class _Head(msgspec.Struct, frozen=True):
     replica_id: str
     because: str = ""
     model: str | None = None
+    variant: str = ""
 
 
 def decisions(files: list[Path]) -> Iterator[Recorded]:
@@ -76,7 +79,8 @@ def decisions(files: list[Path]) -> Iterator[Recorded]:
                 model = model_of.get(head.replica_id)
                 decided = last.get(model) if model is not None else None
                 if decided is not None:
-                    decided.orders.append(Order(turn.t, name, ReplicaId(head.replica_id), head.because))
+                    order = Order(turn.t, name, ReplicaId(head.replica_id), head.because, head.variant)
+                    decided.orders.append(order)
 
 
 def _decision(raw: msgspec.Raw, source: str) -> Decision:

@@ -74,6 +74,8 @@ class SimFleet:
         self._starts: dict[ReplicaId, Start] = {}
         self._homes: dict[ReplicaId, tuple[ModelId, Node]] = {}
         self._sleepers: dict[ReplicaId, Sleeper] = {}
+        self._made: dict[ReplicaId, ModelSetup] = {}
+        """How each replica is run that is there."""
         self._is_listening = True
         self.engines: dict[ReplicaId, SimEngine] = {}
         self.provision = Provision()
@@ -100,8 +102,8 @@ class SimFleet:
                 return
             if place.gpus:
                 self._places[replica_id] = place
-            gpus = self._setups[model].fleet.gpus
-            self._take(replica_id, gpus, model, partial(self._install, replica_id, model))
+            setup = self._made[replica_id] = self._setups[model]
+            self._take(replica_id, setup.fleet.gpus, model, partial(self._install, replica_id, model))
             self._open(replica_id, model)
             self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=self._places.get(replica_id)))
 
@@ -110,12 +112,14 @@ class SimFleet:
     def launch(self, order: Launch) -> None:
         """Begin a cold start."""
         self.launches += 1
+        setup = self._setups[order.model]
+        setup = self._made[order.replica_id] = setup.variants[order.variant] if order.variant else setup
         start = self._starts[order.replica_id] = Start(order.model, self._kernel.now_s)
-        self._move(order.replica_id, order.model, Phase.WAITING)
+        self._move(order.replica_id, Phase.WAITING)
         start.got = partial(self._placed, order.replica_id, start)
         if order.place is not None:
             self._places[order.replica_id] = order.place
-        self._take(order.replica_id, self._setups[order.model].fleet.gpus, order.model, start.got)
+        self._take(order.replica_id, setup.fleet.gpus, order.model, start.got)
 
     def sleep(self, order: Sleep) -> None:
         """Let an engine sleep. Whoever was still connected is cut off: it is an error to order that."""
@@ -126,7 +130,7 @@ class SimFleet:
             self._outlet.cut(sequence, order.replica_id, tokens)
         model, node = self._homes.pop(order.replica_id)
         sleeper = self._sleepers[order.replica_id] = Sleeper(model, node)
-        asleep_s = self._kernel.now_s + self._setups[model].cold_start.sleep_s
+        asleep_s = self._kernel.now_s + self._made[order.replica_id].cold_start.sleep_s
         self._kernel.at(asleep_s, partial(self._asleep, order.replica_id, sleeper))
 
     def wake(self, order: Wake) -> None:
@@ -134,14 +138,14 @@ class SimFleet:
         sleeper = self._sleepers.get(order.replica_id)
         if sleeper is None:
             return
-        gpus = self._setups[sleeper.model].fleet.gpus
+        gpus = self._made[order.replica_id].fleet.gpus
         if not self._is_free(order.replica_id, sleeper.node, gpus):
             self._tell(ReplicaSeen(order.replica_id, Seen.SLEPT, detail="it sleeps on: its GPUs are in use"))
             return
         del self._sleepers[order.replica_id]
         self.wakes += 1
         start = self._starts[order.replica_id] = Start(sleeper.model, self._kernel.now_s, wakes=True)
-        self._move(order.replica_id, sleeper.model, Phase.WAITING)
+        self._move(order.replica_id, Phase.WAITING)
         start.got = partial(self._placed, order.replica_id, start)
         self._take(order.replica_id, gpus, sleeper.model, start.got, sleeper.node)
 
@@ -155,26 +159,23 @@ class SimFleet:
         engine = self.engines.pop(replica_id, None)
         sleeper = self._sleepers.pop(replica_id, None)
         if start is not None:
-            model = start.model
             if start.alarm is not None:
                 start.alarm.cancel()
             if start.got is not None and start.node is None:
                 self._inventory.withdraw(start.got)
-        elif engine is not None:
-            model = engine.model
         elif sleeper is not None:
-            model = sleeper.model
             if sleeper.has_gpus:
-                self._homes[replica_id] = (model, sleeper.node)
-        else:
+                self._homes[replica_id] = (sleeper.model, sleeper.node)
+        elif engine is None:
             return
-        self._move(replica_id, model, None)
+        self._move(replica_id, None)
         for sequence, tokens in engine.kill() if engine else ():
             self._outlet.cut(sequence, replica_id, tokens)
         home = self._homes.pop(replica_id, None)
         if home is not None:
-            self._give_back(replica_id, home[1], self._setups[model].fleet.gpus)
+            self._give_back(replica_id, home[1], self._made[replica_id].fleet.gpus)
         self._places.pop(replica_id, None)
+        del self._made[replica_id]
         self._tell(ReplicaSeen(replica_id, Seen.EXITED, None, detail))
 
     def publish(self, table: RouteTable) -> None:
@@ -184,7 +185,7 @@ class SimFleet:
                 continue
             phase = _PHASES.get(route.state, Phase.SERVING)
             if self.provision.phase(route.replica_id) is not phase:
-                self._move(route.replica_id, route.model, phase)
+                self._move(route.replica_id, phase)
 
     # ---- sleep ----
 
@@ -192,8 +193,8 @@ class SimFleet:
         if self._sleepers.get(replica_id) is not sleeper:
             return
         sleeper.has_gpus = False
-        self._move(replica_id, sleeper.model, Phase.SLEEPING)
-        self._give_back(replica_id, sleeper.node, self._setups[sleeper.model].fleet.gpus)
+        self._move(replica_id, Phase.SLEEPING)
+        self._give_back(replica_id, sleeper.node, self._made[replica_id].fleet.gpus)
         self._tell(ReplicaSeen(replica_id, Seen.SLEPT))
 
     # ---- GPUs ----
@@ -237,12 +238,12 @@ class SimFleet:
         """It has its place and its files on this node."""
         self._homes[replica_id] = (model, node)
         node.has.add(model)
-        build = self._setups[model].cold_start.build
+        build = self._made[replica_id].cold_start.build
         if build is not None:
             node.compiled.add(build)
 
     def _placed(self, replica_id: ReplicaId, start: Start, node: Node) -> None:
-        setup = self._setups[start.model]
+        setup = self._made[replica_id]
         start.node = node
         if start.wakes:
             start.stages = list(setup.cold_start.waking(setup.fleet.pool.sleep_level))
@@ -252,7 +253,7 @@ class SimFleet:
         self._homes[replica_id] = (start.model, node)
         # The GPUs are there; the bill begins unless the machine itself has still to come.
         if not start.stages or start.stages[-1].kind is not StageKind.PROCUREMENT:
-            self._move(replica_id, start.model, Phase.STARTING)
+            self._move(replica_id, Phase.STARTING)
         start.alarm = self._kernel.at(self._kernel.now_s, partial(self._next_stage, replica_id, start))
 
     def _next_stage(self, replica_id: ReplicaId, start: Start) -> None:
@@ -263,7 +264,7 @@ class SimFleet:
             return
         stage = start.stages.pop()
         if stage.kind is not StageKind.PROCUREMENT and self.provision.phase(replica_id) is Phase.WAITING:
-            self._move(replica_id, start.model, Phase.STARTING)
+            self._move(replica_id, Phase.STARTING)
         start.alarm.set(self._kernel.now_s + stage.draw_s(self._dice))
         if not start.wakes:
             self._tell(ReplicaSeen(replica_id, stage.kind.seen, detail=stage.kind.value))
@@ -285,16 +286,15 @@ class SimFleet:
         self._tell(ReplicaSeen(replica_id, Seen.READY, ANYWHERE))
 
     def _open(self, replica_id: ReplicaId, model: ModelId) -> None:
-        setup = self._setups[model]
+        setup = self._made[replica_id]
         engine = Engine(setup.limits, setup.law)
         self.engines[replica_id] = SimEngine(replica_id, model, engine, self._kernel, self._outlet, self.pace)
-        self._move(replica_id, model, Phase.SERVING)
+        self._move(replica_id, Phase.SERVING)
 
     def _meets(self, kind: FaultKind, at_s: float) -> bool:
         return any(fault.kind is kind and fault.is_on(at_s) for fault in self._faults)
 
-    def _move(self, replica_id: ReplicaId, model: ModelId, phase: Phase | None) -> None:
-        size = size_in(
-            self._setups[model].fleet, _STATES.get(phase, State.SERVING) if phase else State.SERVING
-        )
+    def _move(self, replica_id: ReplicaId, phase: Phase | None) -> None:
+        state = _STATES.get(phase, State.SERVING) if phase else State.SERVING
+        size = size_in(self._made[replica_id].fleet, state)
         self.provision.move(replica_id, phase, self._kernel.now_s, Share(size.gpus, size.price_per_h))

@@ -134,11 +134,13 @@ def oracle_of(run: Run) -> tuple[Oracle, int]:
     Starts are of the shortest kind that the policy has, from disk or from sleep, and take the median time.
 
     Raises:
-        ValueError: the run has several models.
+        ValueError: the run has several models, or the model has variants.
     """
     if len(run.scenario.models) != 1:
         raise ValueError("the oracle is for one model; this run has several")
     setup = next(iter(run.scenario.models.values()))
+    if setup.variants:
+        raise ValueError("the oracle is for a model without variants")
     start = setup.cold_start
     start_s = start.total_s(Tier.CACHED, () if start.build is None else (start.build,))
     if setup.fleet.pool.max_sleeping:

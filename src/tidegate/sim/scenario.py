@@ -35,6 +35,8 @@ class ModelSetup:
     """Replicas that serve when the trace begins; None: the policy's minimum."""
     silent_after_s: float = 10.0
     """A replica that answers nothing for so long is seen as unresponsive."""
+    variants: Mapping[str, ModelSetup] = field(default_factory=dict)
+    """What engines of each of the model's variants are like; of ``fleet`` only what a replica takes has a meaning there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

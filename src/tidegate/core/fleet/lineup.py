@@ -18,6 +18,8 @@ from tidegate.core.values import value
 
 PARTS = 1_000
 """Needs are held in thousandths of a replica."""
+SPARE_SHARE = 0.05
+"""Of what is needed, what is left over after a step down: a need that hovers about a whole replica moves nobody."""
 
 
 @value
@@ -176,7 +178,9 @@ class Need:
         if exact is None or is_held:
             need = self._need if is_held and wanted == self._wanted else float(wanted)
         else:
-            need = self._hold.ask(round(exact * PARTS + 0.5), now_s) / PARTS
+            held = self._hold.ask(round(exact * (1.0 + SPARE_SHARE) * PARTS + 0.5), now_s) / PARTS
+            exact = round(exact * PARTS + 0.5) / PARTS
+            need = exact if exact >= self._need else min(self._need, max(exact, held))
         self._wanted = wanted
         self._need = min(float(wanted), max(need, 1.0 / PARTS)) if wanted > 0 else 0.0
         return self._need

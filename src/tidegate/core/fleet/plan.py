@@ -21,6 +21,9 @@ from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
+HELD_LEAST = 0.005
+"""A need that is so little above what is asked for now is not called held."""
+
 
 @value
 class _Basis:
@@ -267,7 +270,10 @@ class Plan:
         if self.lineup is not None:
             counts = _named(self.lineup.counts(self.desired))
             mix = ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
-            why.append(f"{self.lineup.need:.2f} needed, in replicas of {DEFAULT}: {mix}")
+            need, exact = self.lineup.need, basis.proposal.needed
+            is_held = exact is not None and need > exact + HELD_LEAST
+            when = f" within the last {self.need.delay_s:g} s" if is_held else ""
+            why.append(f"{need:.2f} needed{when}, in replicas of {DEFAULT}: {mix}")
         if self.remark:
             why.append(self.remark)
         return "; ".join(why)

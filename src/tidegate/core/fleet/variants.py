@@ -3,7 +3,8 @@
 The model's own settings are the first one, without a name here and called ``default`` elsewhere. Numbers of replicas that
 laws ask for are in replicas of that one. A replica of another variant counts as its *share*: what it answers when it is
 full, over what one of the first does, both from the learned capacity (``core.capacity``) at the lengths of today's
-requests. Until both are known it is the ratio of their slots.
+requests. Until both are known it is the ratio of their slots; and always under laws that count requests which are there at
+once (``COUNTING_POLICIES``): a slow replica holds its requests for longer, so what they count has grown already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from tidegate.core.fleet.predicting import full_replica, traffic_of
 from tidegate.core.fleet.replicas import Replica, route_gpu
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.starts import Block, StartGate
-from tidegate.core.settings import FleetModel
+from tidegate.core.settings import COUNTING_POLICIES, FleetModel
 
 OWN = ""
 DEFAULT = "default"
@@ -52,6 +53,10 @@ class Variants:
         for gate in self._gates.values():
             gate.configure(spec.restarts)
 
+    def named(self, name: str) -> str:
+        """For people: empty where there is only one."""
+        return (name or DEFAULT) if self.is_mixed else ""
+
     def spec(self, name: str) -> FleetModel | None:
         """How a replica of this variant would be started; None when it is not configured."""
         return self.specs.get(name)
@@ -90,7 +95,7 @@ class Variants:
 
     def learn(self, demand: Demand, now_s: float) -> None:
         """Measure the shares anew, where what replicas can do is known."""
-        if not self.is_mixed or now_s < self._learn_s:
+        if now_s < self._learn_s or self._counts():
             return
         self._learn_s = now_s + LEARN_EVERY_S
         traffic, own = traffic_of(demand, now_s), demand.capacities.get("")
@@ -106,6 +111,9 @@ class Variants:
                 self._learned.add(name)
                 self._shares[name] = share
 
+    def _counts(self) -> bool:
+        return set(self.specs[OWN].scaling.policies) <= set(COUNTING_POLICIES)
+
     def _take(self, spec: FleetModel) -> None:
         known = getattr(self, "specs", {})
         self.specs = {OWN: spec} | {one.name: spec.as_variant(one) for one in spec.variants}
@@ -115,7 +123,9 @@ class Variants:
         stays = {
             name
             for name in self._learned
-            if name in self.specs and all(_is_same(known[n], self.specs[n]) for n in (OWN, name))
+            if name in self.specs
+            and not self._counts()
+            and all(_is_same(known[n], self.specs[n]) for n in (OWN, name))
         }
         self._learned = stays
         self._shares = {

@@ -12,6 +12,7 @@ from tidegate.core.fleet.coldstart import StartsView
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.variants import DEFAULT
 from tidegate.core.lifecycle import State
 from tidegate.core.types import Address, ModelId, ModelRoute, ReplicaId
 
@@ -46,7 +47,9 @@ class ReplicaView:
     waiting: int | None
     kv_usage_ratio: float | None
     variant: str = ""
-    """In which of the model's ways it runs; empty: as its own settings say."""
+    """``default``, or the name of another one; empty where its model has none."""
+    slots: int = 0
+    """Requests it takes at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,8 @@ class ModelView:
     """How a second policy would do; None without one."""
     hand: HandNumber | None = None
     """The number that somebody set; None: the law's counts."""
+    variants: tuple[str, ...] = ("",)
+    """Their names, ``default`` first; a nameless one where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +128,22 @@ def model_view(
         expected_ready_s=route.expected_ready_s,
         failures=plan.variants.failures,
         last_failure=last_failure,
-        replicas=replica_views(replicas, demand),
         starts=starts,
         shadow=plan.shadowed,
         hand=plan.hand,
+        replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
+        variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
     )
 
 
-def replica_views(replicas: Iterable[Replica], demand: DemandBook) -> tuple[ReplicaView, ...]:
+def replica_views(
+    replicas: Iterable[Replica], demand: DemandBook, *, is_mixed: bool = False
+) -> tuple[ReplicaView, ...]:
     """The replicas' pictures, in the order given."""
-    return tuple(_replica_view(replica, demand) for replica in replicas)
+    return tuple(_replica_view(replica, demand, DEFAULT if is_mixed else "") for replica in replicas)
 
 
-def _replica_view(replica: Replica, demand: DemandBook) -> ReplicaView:
+def _replica_view(replica: Replica, demand: DemandBook, own: str) -> ReplicaView:
     load = demand.load(replica.replica_id)
     engine = replica.engine
     return ReplicaView(
@@ -152,5 +160,6 @@ def _replica_view(replica: Replica, demand: DemandBook) -> ReplicaView:
         running=engine.running if engine else None,
         waiting=engine.waiting if engine else None,
         kv_usage_ratio=engine.kv_usage_ratio if engine else None,
-        variant=replica.variant,
+        variant=replica.variant or own,
+        slots=replica.spec.slots,
     )

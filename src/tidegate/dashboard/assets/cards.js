@@ -41,7 +41,8 @@ class Tile {
     this.state = h("span", { class: "state" });
     this.load = h("span", { class: "load" });
     this.bar = h("span", { class: "fill" });
-    this.node = h("li", { class: "tile" }, h("b", {}, short), this.state,
+    this.variant = h("span", { class: "variant" });
+    this.node = h("li", { class: "tile" }, h("b", {}, short, " ", this.variant), this.state,
       h("span", { class: "track", "aria-hidden": "true" }, this.bar), this.load);
   }
 
@@ -49,10 +50,11 @@ class Tile {
     const { state, in_flight: inFlight, slots, tokens } = replica;
     const since = span(Math.max(0, now - replica.since_s));
     this.node.dataset.state = COMING_UP.includes(state) ? "coming" : state;
+    say(this.variant, replica.variant ?? "");
     say(this.state, COMING_UP.includes(state) ? `${state} ${since}` : state);
     this.bar.style.width = `${slots && inFlight ? Math.min(100, (100 * inFlight) / slots) : 0}%`;
     say(this.load, slots ? `${inFlight ?? UNKNOWN} / ${slots}` : `${inFlight ?? UNKNOWN} in flight`);
-    const facts = [replica.id, `${state} for ${since}`, replica.address ?? "no address yet",
+    const facts = [replica.id, replica.variant && `variant ${replica.variant}`, `${state} for ${since}`, replica.address ?? "no address yet",
       `${inFlight ?? UNKNOWN} of ${slots} slots in use`, `${number(tokens)} tokens in flight`, replica.detail];
     this.node.title = facts.filter(Boolean).join("\n");
   }

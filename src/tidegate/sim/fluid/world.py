@@ -87,11 +87,14 @@ def flow(
     """Run all loads to their end. ``progress`` is told the share that is over, now and then.
 
     Raises:
-        ValueError: a load's model is not in the scenario, or slots differ or are too long.
+        ValueError: a load's model is not in the scenario or has variants, or slots differ or are too long.
     """
     slots_s = {load.slot_s for load in loads.values()}
     if set(loads) != set(scenario.models):
         raise ValueError("the loads are not those of the scenario's models")
+    mixed = [model for model, setup in scenario.models.items() if setup.variants]
+    if mixed:
+        raise ValueError(f"the fluid world has no variants; {mixed[0]} has some")
     if len(slots_s) != 1 or not 0 < max(slots_s) <= LONGEST_SLOT_S:
         message = f"all slots must have one length of at most {LONGEST_SLOT_S:g} s; these have {slots_s}"
         raise ValueError(message)

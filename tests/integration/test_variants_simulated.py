@@ -1,0 +1,117 @@
+"""A model with variants from its policy file through the simulator to what is said about it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from tidegate.cli.main import cli
+
+POLICY = """
+fleet:
+  gpus: [{{index: 0, kind: h100}}, {{index: 1, kind: h100}}, {{index: 2, kind: l40s}}, {{index: 3, kind: l40s}},
+    {{index: 4, kind: l40s}}, {{index: 5, kind: l40s}}]
+models:
+  llama-3.1-8b:
+    engine: emulated
+    gpus: 1
+    kind: {kind}
+    price: {price}
+    slots: {slots}
+    profile: llama-3.1-8b-{kind}x1
+    expected_start: 20s
+    {variants}
+    scaling: {{policy: concurrency, min_replicas: 0, max_replicas: 6, window: 10s, scale_down_delay: 60s}}
+"""
+SMALL = "variants: {small: {kind: l40s, price: 1.20/h, slots: 16}}"
+
+
+def tidegate(*arguments):
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A quiet hour with a busy quarter in the middle of it."""
+    folder = tmp_path_factory.mktemp("variants")
+    times = [2.0 * n for n in range(600)] + [1200 + n / 10 for n in range(9_000)]
+    times += [2100 + 2.0 * n for n in range(750)]
+    rows = [f"{at_s:.3f},{400 + n % 5 * 100},{300 + n % 3 * 100}" for n, at_s in enumerate(times)]
+    (folder / "trace.csv").write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    ways = {
+        "mixed": POLICY.format(kind="h100", price="4.00/h", slots=64, variants=SMALL),
+        "large": POLICY.format(kind="h100", price="4.00/h", slots=64, variants=""),
+    }
+    for name, text in ways.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def simulated(folder, name):
+    done = tidegate(
+        *("simulate", folder / f"{name}.yaml", "--trace", folder / "trace.csv"),
+        *("--journal", folder / f"{name}.jsonl", "--json"),
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_quiet_model_is_served_for_less_by_small_replicas_and_a_busy_one_by_large_ones(folder):
+    mixed, large = simulated(folder, "mixed"), simulated(folder, "large")
+
+    assert large["completed"] == large["requests"]
+    assert mixed["completed"] >= 0.99 * mixed["requests"], (
+        "a small one has less to spare when the rush begins"
+    )
+    assert mixed["slo"]["attainment"] >= 0.95
+    assert mixed["cost"] < 0.75 * large["cost"]
+
+    lines = (folder / "mixed.jsonl").read_text().splitlines()
+    started = [
+        effect["Launch"]["variant"]
+        for line in lines[1:]
+        for effect in json.loads(line)["effects"]
+        if "Launch" in effect
+    ]
+    assert set(started) == {"", "small"}
+
+    listed = tidegate("explain", folder / "mixed.jsonl", "--json")
+    decisions = [one["decision"] for one in json.loads(listed.stdout)["decisions"]]
+    assert all(sum(one["variants"].values()) == one["desired"] for one in decisions)
+    replica = next(
+        effect["Launch"]["replica_id"]
+        for line in lines[1:]
+        for effect in json.loads(line)["effects"]
+        if "Launch" in effect and effect["Launch"]["variant"]
+    )
+    told = tidegate("explain", folder / "mixed.jsonl", replica).stdout
+    assert f"Launch {replica} (small)" in told
+    assert "needed, in replicas of default: " in told
+
+
+def test_the_same_turns_give_the_same_orders(folder):
+    simulated(folder, "mixed")
+    done = tidegate("replay", folder / "mixed.jsonl")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_variant_without_a_known_speed_is_refused(folder):
+    text = (folder / "mixed.yaml").read_text().replace("kind: l40s, price", "kind: l40s, gpus: 2, price")
+    (folder / "odd.yaml").write_text(text)
+    done = tidegate("simulate", folder / "odd.yaml", "--trace", folder / "trace.csv", "--json")
+    assert done.exit_code == 2
+    assert (
+        "variants.small needs profile: the catalogue has no llama-3.1-8b on 2 GPUs of kind l40s"
+        in done.output
+    )
+
+
+@pytest.mark.parametrize("command", [("tune",), ("simulate", "--oracle")])
+def test_what_knows_one_way_to_run_a_model_only_says_so(folder, command):
+    name, *options = command
+    done = tidegate(name, folder / "mixed.yaml", "--trace", folder / "trace.csv", *options)
+    assert done.exit_code == 2
+    assert "variants" in done.output
