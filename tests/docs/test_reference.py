@@ -120,7 +120,11 @@ class Control:
     def view(self):
         controller = FleetController()
         controller.on(
-            FleetConfigured({"m": FleetModel(engine="openai", shadow=ScalingPolicy.KPA)}, FleetLimits()), 0.0
+            FleetConfigured(
+                {"m": FleetModel(engine="openai", shadow=ScalingPolicy.KPA, adapters=(("red", "mark"),))},
+                FleetLimits(),
+            ),
+            0.0,
         )
         return controller.state(0.0)
 

@@ -31,6 +31,8 @@ SPILL = SpillBounds(
 """Each request may cost 10.24 for its answer, so money and requests in flight both bind."""
 
 states = st.sampled_from([State.SERVING, State.SERVING, State.STARTING, State.DRAINING])
+known = st.sampled_from([None, None, (), ("red",), ("blue", "red")])
+adapters = st.sampled_from([None, None, "red", "blue"])
 
 
 LIMITS = QueueLimits(max_requests=5, max_tokens=900, max_bytes=4_000)
@@ -57,12 +59,13 @@ class DispatchMachine(RuleBasedStateMachine):
         self.waiting = set()
         self.ended = {}
         self.model_of = {}
+        self.adapter_of = {}
         self.tell(ModelsConfigured(CONFIG))
         self.know_the_pace()
 
     def know_the_pace(self):
         """First tokens after 0.1 s for 100 tokens: from then on it is known what makes others wait."""
-        self.table_changes({1: ("a", 4, State.SERVING)}, can_serve=True)
+        self.table_changes({1: ("a", 4, State.SERVING, None)}, can_serve=True)
         for _ in range(24):
             self.arrive("a", 100, 0, 0, "x", 20.0)
             self.now_s += 0.1
@@ -131,7 +134,12 @@ class DispatchMachine(RuleBasedStateMachine):
         self.running[request_id] = replica_id
         route = next(r for r in self.routes if r.replica_id == replica_id)
         assert route.state is State.SERVING
+        assert self.has(route, request_id)
         assert self.at(replica_id) + (request_id in self.hedged) <= route.slots
+
+    def has(self, route, request_id):
+        adapter = self.adapter_of[request_id]
+        return adapter is None or route.knows is None or adapter in route.knows
 
     def at(self, replica_id):
         return [*self.running.values(), *self.hedged.values()].count(replica_id)
@@ -157,13 +165,14 @@ class DispatchMachine(RuleBasedStateMachine):
         for_s=st.floats(0.0, 20.0),
         streams=st.booleans(),
         begins=st.integers(0, 2),
-        adapter=st.sampled_from([None, "x", "y"]),
+        adapter=adapters,
     )
     def arrive(self, model, tokens, body, priority, flow, for_s, streams=True, begins=0, adapter=None):
         self.names += 1
         name = f"r{self.names}"
         self.waiting.add(name)
         self.model_of[name] = model
+        self.adapter_of[name] = adapter
         deadline_s = self.now_s + for_s
         arrived = RequestArrived(
             name, model, tokens, None, body, deadline_s, flow, priority, adapter, streams=streams
@@ -237,7 +246,7 @@ class DispatchMachine(RuleBasedStateMachine):
 
     @rule(
         replicas=st.dictionaries(
-            st.integers(1, 6), st.tuples(st.sampled_from("ab"), st.integers(0, 4), states)
+            st.integers(1, 6), st.tuples(st.sampled_from("ab"), st.integers(0, 4), states, known)
         ),
         can_serve=st.booleans(),
     )
@@ -253,9 +262,10 @@ class DispatchMachine(RuleBasedStateMachine):
                 # A replica's slots change only downwards to nothing, when it drains.
                 0 if state is not State.SERVING else 4,
                 "openai",
+                knows=knows,
                 leaves_at_s=self.now_s + 5.0 if state is State.SERVING and mark == 0 else None,
             )
-            for n, (model, mark, state) in sorted(replicas.items())
+            for n, (model, mark, state, knows) in sorted(replicas.items())
         )
         there = {route.replica_id for route in self.routes}
         table = RouteTable(self.version, tuple(ModelRoute(model, can_serve) for model in "ab"), self.routes)
@@ -303,14 +313,16 @@ class DispatchMachine(RuleBasedStateMachine):
         assert sum(demand.queued for demand in report.models) == len(self.waiting)
 
     def teardown(self):
-        """Every mark against a replica ends: rests after 16 s at most, then it takes a request at least; a
-        free slot of one that holds none means an empty line. And whoever still waits is told at its time."""
+        """Every mark against a replica ends: rests after 16 s at most, then it takes a request at least; where one
+        holds none, nobody waits whose adapter it has. And whoever still waits is told at its time."""
         self.tell(ModelsConfigured(CONFIG))
         for _ in range(4):
             self.now_s += 10.0
             self.tell(Tick())
-        free = {r.model for r in self.routes if r.state is State.SERVING and not self.at(r.replica_id)}
-        assert not [name for name in self.waiting if self.model_of[name] in free]
+        for route in self.routes:
+            if route.state is State.SERVING and not self.at(route.replica_id):
+                could = [name for name in self.waiting if self.model_of[name] == route.model]
+                assert not [name for name in could if self.has(route, name)]
         self.now_s += 700.0
         self.tell(Tick())
         assert not self.waiting

@@ -5,6 +5,7 @@ An adapter is a table of facts with a few pure functions; it opens no socket and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -56,6 +57,31 @@ class SleepApi:
     wake: Mapping[int, tuple[Call, ...]]
     check: Call
     """Answered at any time without waking it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoraApi:
+    """How an engine that was started for it is given LoRA adapters, and rid of them, while it runs.
+
+    Each call's body is made from the adapter's name and path. 2xx: done. What else is answered says little (400 for a
+    name that is loaded already), so ``listing``, in OpenAI's shape, then tells what is there.
+    """
+
+    load: str
+    unload: str
+    """Paths to POST to."""
+    listing: str = "/v1/models"
+    at_start: bool = False
+    """It is given them on its command line as well, from which it takes how large they may be. Otherwise it starts
+    without any: one that cannot be loaded would keep the whole engine from starting."""
+
+    def load_call(self, name: str, path: str) -> Call:
+        """The request that loads one."""
+        return Call("POST", self.load, json.dumps({"lora_name": name, "lora_path": path}).encode())
+
+    def unload_call(self, name: str) -> Call:
+        """The request that unloads one."""
+        return Call("POST", self.unload, json.dumps({"lora_name": name}).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +150,9 @@ class EngineSpec:
     threads: int = 1
     extra_args: tuple[str, ...] = ()
     lora: Mapping[str, str] | None = None
-    """Adapter name to path."""
+    """Adapter name to path. Empty: none yet, and the engine is started so that it can load some; None: never any."""
+    adapter_slots: int = 8
+    """LoRA adapters that it has on its GPU at once."""
     command: tuple[str, ...] | None = None
     """A command template that replaces the adapter's own. ``{port}``, ``{host}``, ``{model}``,
     ``{weights}``, ``{slots}`` and ``{gpus}`` are filled in; other braces stay as they are."""
@@ -166,6 +194,10 @@ class Adapter(Protocol):
     @property
     def sleep_api(self) -> SleepApi | None:
         """How it sleeps, when it was started for that; None: it cannot."""
+
+    @property
+    def lora_api(self) -> LoraApi | None:
+        """How it loads LoRA adapters while it runs; None: it cannot, and knows those on its command line."""
 
     @property
     def metrics_path(self) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tidegate.adapters.base import Adapter, EngineSpec
 from tidegate.core.types import Address
@@ -43,6 +44,8 @@ def command_hash(
     Raises:
         ValueError: there is no command for it.
     """
+    if adapter.lora_api is not None and spec.lora:
+        spec = replace(spec, lora={})  # which ones it has changes while it runs
     environment = sorted(adapter.environment(spec, ()).items())
     told = [
         adapter.name,

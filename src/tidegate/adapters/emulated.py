@@ -32,8 +32,8 @@ class Emulated(Vllm):
         argv += ["--host", address.host, "--port", str(address.port), "--max-sequences", str(spec.slots)]
         if spec.weights:
             argv += ["--profile", spec.weights]
-        for adapter in spec.lora or ():
-            argv += ["--lora", adapter]
+        if spec.lora is not None:
+            argv += ["--enable-lora", "--max-adapters", str(spec.adapter_slots)]
         return [*argv, *spec.extra_args]
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:

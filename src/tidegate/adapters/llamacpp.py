@@ -48,6 +48,7 @@ class LlamaCpp:
     )
     metrics_path = "/metrics"
     sleep_api = None
+    lora_api = None
     sleep_check_path = "/props"
     compile_cache: CompileCache | None = None
     readiness = staticmethod(openai_api.token_readiness)

@@ -20,6 +20,7 @@ class OpenAI:
     manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
     metrics_path = None
     sleep_api = None
+    lora_api = None
     sleep_check_path = None
     compile_cache = None
     probe = staticmethod(openai_api.chat_probe)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners
+from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, LoraApi, Manners
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -50,6 +50,7 @@ class SGLang:
     )
     metrics_path = "/metrics"
     sleep_api = None
+    lora_api: LoraApi | None = LoraApi("/load_lora_adapter", "/unload_lora_adapter", at_start=True)
     sleep_check_path = None
     compile_cache: CompileCache | None = _COMPILED
     probe = staticmethod(openai_api.completion_probe)
@@ -68,9 +69,10 @@ class SGLang:
             argv += ["--context-length", str(spec.context_tokens)]
         if len(gpus) > 1:
             argv += ["--tp-size", str(len(gpus))]
+        if spec.lora is not None:
+            argv += ["--enable-lora", "--max-loras-per-batch", str(spec.adapter_slots)]
         if spec.lora:
-            argv += ["--enable-lora", "--lora-paths"]
-            argv += [f"{name}={path}" for name, path in spec.lora.items()]
+            argv += ["--lora-paths", *(f"{name}={path}" for name, path in spec.lora.items())]
         return [*argv, *spec.extra_args]
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:

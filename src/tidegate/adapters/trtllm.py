@@ -50,6 +50,7 @@ class TrtLlm:
     manners = Manners()
     metrics_path = "/prometheus/metrics"
     sleep_api = None
+    lora_api = None
     sleep_check_path = None
     compile_cache: CompileCache | None = _COMPILED
     probe = staticmethod(openai_api.completion_probe)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from tidegate.adapters import commands, lora, openai_api
-from tidegate.adapters.base import Call, CompileCache, EngineMetrics, EngineSpec, Manners, SleepApi
+from tidegate.adapters.base import Call, CompileCache, EngineMetrics, EngineSpec, LoraApi, Manners, SleepApi
 from tidegate.adapters.pages import Page
 from tidegate.core.types import Address
 
@@ -100,6 +100,7 @@ class Vllm:
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     sleep_api: SleepApi | None = _SLEEP_API
+    lora_api: LoraApi | None = LoraApi("/v1/load_lora_adapter", "/v1/unload_lora_adapter")
 
     def is_sleeping(self, body: bytes) -> bool:
         """``{"is_sleeping": true}``."""
@@ -122,9 +123,9 @@ class Vllm:
             argv += ["--max-model-len", str(spec.context_tokens)]
         if len(gpus) > 1:
             argv += ["--tensor-parallel-size", str(len(gpus))]
-        if spec.lora:
-            argv += ["--enable-lora", "--lora-modules"]
-            argv += [f"{name}={path}" for name, path in spec.lora.items()]
+        if spec.lora is not None:
+            # Its own default is one adapter on the GPU.
+            argv += ["--enable-lora", "--max-loras", str(spec.adapter_slots)]
         return [*argv, *spec.extra_args]
 
     def environment(self, spec: EngineSpec, gpus: Sequence[int]) -> dict[str, str]:
@@ -135,6 +136,9 @@ class Vllm:
             # The control API is there in this mode only. Engines listen on loopback, and the gateway passes none of
             # its paths on.
             quiet["VLLM_SERVER_DEV_MODE"] = "1"
+        if spec.lora is not None:
+            # Likewise its routes for adapters: whoever reaches them may have it read any path.
+            quiet["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "True"
         return quiet | dict(spec.env or {})
 
     def batch_size(self, argv: Sequence[str]) -> int | None:

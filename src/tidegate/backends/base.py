@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.adapters.base import EngineSpec
-from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
-from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen, WeightsSeen
+from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
+from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted, ReplicaSeen, WeightsSeen
 from tidegate.core.types import ReplicaId
 
-FleetEvent = ReplicaSeen | ReplicaAdopted | EngineReported | WeightsSeen
+FleetEvent = ReplicaSeen | ReplicaAdopted | AdapterSeen | EngineReported | WeightsSeen
 Report = Callable[[FleetEvent], None]
 
 
@@ -42,6 +42,13 @@ class Fleet(Protocol):
     def wake(self, order: Wake) -> None:
         """Have a sleeping engine come back. WOKEN follows after its first token, or UNRESPONSIVE with the reason, or
         SLEPT when it sleeps on because somebody else has its GPUs."""
+
+    def load_adapter(self, order: LoadAdapter) -> None:
+        """Have a ready replica's engine load a LoRA adapter, from the source that its model has for it now.
+        ``AdapterSeen`` follows, with the reason where it failed. An unknown replica is left alone."""
+
+    def unload_adapter(self, order: UnloadAdapter) -> None:
+        """Have it unloaded; ``AdapterSeen`` follows. Requests that use it go on."""
 
     def stop(self, order: Stop) -> None:
         """End a replica's whole process group. EXITED follows once it is empty. Idempotent."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
+import msgspec
 
 from tidegate.adapters.base import Adapter, Call, EngineMetrics, EngineSpec, Readiness
 from tidegate.core.types import Address
@@ -39,6 +40,14 @@ class Answer:
     """No answer within the time given."""
     is_refused: bool = False
     """Nobody listens there."""
+
+
+class _Card(msgspec.Struct):
+    id: str
+
+
+class _Cards(msgspec.Struct):
+    data: list[_Card]
 
 
 class EngineClient:
@@ -109,6 +118,16 @@ class EngineClient:
             if not 200 <= sent[0] < 300:
                 return f"{call.path}: HTTP {sent[0]}"
         return None
+
+    async def names(self, address: Address, path: str, timeout_s: float) -> tuple[str, ...] | None:
+        """The models that the engine lists there, in OpenAI's shape; None when it does not say."""
+        sent = await self._send("GET", _url(address, path), None, timeout_s)
+        if isinstance(sent, Answer) or sent[0] != 200:
+            return None
+        try:
+            return tuple(card.id for card in msgspec.json.decode(sent[1], type=_Cards).data)
+        except msgspec.DecodeError:
+            return None
 
     async def is_asleep(self, address: Address, adapter: Adapter, timeout_s: float) -> bool | None:
         """What the engine itself says; None when it does not say."""

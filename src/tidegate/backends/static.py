@@ -15,8 +15,8 @@ from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
 from tidegate.backends.watching import Patience, until_silent
-from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
-from tidegate.core.events import EngineReported, ReplicaSeen
+from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
+from tidegate.core.events import AdapterSeen, EngineReported, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, ModelId, ReplicaId
 
@@ -90,6 +90,20 @@ class StaticFleet:
     def wake(self, order: Wake) -> None:
         """Nor woken."""
         self._cannot(order.replica_id)
+
+    def load_adapter(self, order: LoadAdapter) -> None:
+        """Engines that someone else runs are given no adapters; see ``Fleet.load_adapter``."""
+        self._leave_adapter(order.replica_id, order.adapter, is_there=False)
+
+    def unload_adapter(self, order: UnloadAdapter) -> None:
+        """Nor rid of any."""
+        self._leave_adapter(order.replica_id, order.adapter, is_there=True)
+
+    def _leave_adapter(self, replica_id: ReplicaId, adapter: str, *, is_there: bool) -> None:
+        if replica_id in self._tasks:
+            because = "an engine that someone else runs is left as it is"
+            seen = AdapterSeen(replica_id, adapter, is_there, because)
+            asyncio.get_running_loop().call_soon(self._say, seen)
 
     def _cannot(self, replica_id: ReplicaId) -> None:
         seen = ReplicaSeen(
@@ -262,6 +276,6 @@ class StaticFleet:
         while len(self._words) > _WORDS_KEPT:
             del self._words[next(iter(self._words))]
 
-    def _say(self, event: ReplicaSeen | EngineReported) -> None:
+    def _say(self, event: ReplicaSeen | AdapterSeen | EngineReported) -> None:
         assert self._report is not None
         self._report(event)

@@ -46,6 +46,7 @@ class FleetMetrics(Collector):
                     if state not in ENDED:
                         replicas.add_metric((model.model, state.value, variant), counts[state, variant])
         yield from (desired, replicas, queued, failures)
+        yield _adapters(view)
         yield from _shadows(view)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
         spending = view.spending
@@ -65,6 +66,21 @@ class FleetMetrics(Collector):
             "Old segments removed to make room.",
             value=journal.segments_dropped_total,
         )
+
+
+def _adapters(view: FleetView) -> GaugeMetricFamily:
+    """Of models whose adapters are known. One that no replica has yet is 0, and one that is gone is not there."""
+    family = GaugeMetricFamily(
+        "tidegate_adapter_replicas",
+        "Replicas that serve and can be asked for a LoRA adapter.",
+        labels=("model", "adapter"),
+    )
+    for model in view.models:
+        serving = [replica for replica in model.replicas if replica.state is State.SERVING]
+        counts = Counter(name for replica in serving for name in replica.adapters or ())
+        for adapter in model.adapters:
+            family.add_metric((model.model, adapter), counts[adapter])
+    return family
 
 
 def _shadows(view: FleetView) -> Iterator[GaugeMetricFamily]:

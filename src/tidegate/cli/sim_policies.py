@@ -106,9 +106,11 @@ def _scenario(file: Path | None, law: str | None, wishes: Wishes, trace: Trace) 
     slo = wishes.slo or _promised(settings)
     setups = {}
     for model, found in settings.models.items():
-        fleet = _under_law(found.fleet, law, slo)
+        # A trace names adapters as it likes, and simulated engines have them all.
+        fleet = replace(_under_law(found.fleet, law, slo), adapters=None, loads_adapters=False)
         setup = setup_of(found, fleet, wishes.profile, wishes.cold_start, trace)
-        setups[model] = replace(setup, dispatch=_routed(found.dispatch, wishes.router, setup.limits))
+        dispatch = replace(_routed(found.dispatch, wishes.router, setup.limits), adapters=None)
+        setups[model] = replace(setup, dispatch=dispatch)
     return Scenario(
         models=setups,
         fleet=settings.limits,

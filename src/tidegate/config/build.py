@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from tidegate.adapters.base import EngineSpec
 from tidegate.config import weights
 from tidegate.config.dispatch_keys import ShiftKeys
-from tidegate.config.engines import command_hash
+from tidegate.config.engines import adapters_at_start, command_hash, loads_adapters
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys, ScalingKeys
 from tidegate.config.model_rules import address
@@ -44,6 +44,7 @@ from tidegate.core.settings import (
     Variant,
 )
 from tidegate.core.types import FlowId, ModelId
+from tidegate.weights.needs import adapter_marks
 from tidegate.weights.settings import WeightsSettings
 
 
@@ -139,6 +140,9 @@ def _model(name: str, model: ModelKeys, base: Path, shared: Fleet) -> ModelSetti
         by_hand_for_s=shared.manual_for_s,
         spill_cost_per_h=0.0 if model.spill is None else model.spill.max_cost_per_h,
         shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
+        adapters=None if spec is None or spec.lora is None else tuple(adapter_marks(spec).items()),
+        loads_adapters=spec is not None and spec.lora is not None and loads_adapters(model.engine),
+        adapters_at_start=spec is None or spec.lora is None or adapters_at_start(model.engine),
         command_hash=""
         if spec is None
         else command_hash(spec, model.engine, model.gpus, model.memory_bytes, model.kind or ""),
@@ -153,6 +157,7 @@ def _model(name: str, model: ModelKeys, base: Path, shared: Fleet) -> ModelSetti
             queue,
             model.max_retries,
             adapter_slots=model.adapter_slots,
+            adapters=tuple(model.lora),
             resume=model.resume,
             prefill_ahead_s=model.prefill_ahead_s,
             reserve_share=model.reserve_share,
@@ -242,7 +247,9 @@ def _spec(name: str, model: ModelKeys, base: Path) -> EngineSpec:
         context_tokens=model.context_tokens,
         threads=model.threads,
         extra_args=tuple(model.extra_args),
-        lora=MappingProxyType(lora) if lora else None,
+        # Empty, but there: adapters are to come.
+        lora=MappingProxyType(lora) if "lora" in model.model_fields_set else None,
+        adapter_slots=model.adapter_slots,
         command=None if model.command is None else tuple(model.command),
         env=MappingProxyType(dict(model.env)) if model.env else None,
         sleeps=model.pool.max_sleeping > 0,

@@ -113,7 +113,6 @@ def _model(model: ModelSettings) -> dict[str, Any]:
         many = {
             "args": list(spec.extra_args),
             "env": dict(spec.env or {}),
-            "lora": dict(spec.lora or {}),
             "command": None if spec.command is None else list(spec.command),
         }
     sections = {
@@ -129,7 +128,10 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     if model.variants:
         most = {variant.name: variant.max_replicas for variant in fleet.variants}
         sections["variants"] = {name: _variant(each, most[name]) for name, each in model.variants.items()}
-    return _written(ModelKeys, values) | {key: value for key, value in many.items() if value} | sections
+    kept = {key: value for key, value in many.items() if value}
+    if spec is not None and spec.lora is not None:
+        kept["lora"] = dict(spec.lora)  # an empty one is not the same as none
+    return _written(ModelKeys, values) | kept | sections
 
 
 def _variant(variant: ModelSettings, most: int | None) -> dict[str, Any]:

@@ -30,6 +30,18 @@ def sleeps(engine: str) -> bool:
     return adapter is not None and adapter.sleep_api is not None
 
 
+def loads_adapters(engine: str) -> bool:
+    """The engine is given LoRA adapters, and rid of them, while it runs."""
+    adapter = adapter_of(engine)
+    return adapter is not None and adapter.lora_api is not None
+
+
+def adapters_at_start(engine: str) -> bool:
+    """It is started with those that there are."""
+    adapter = adapter_of(engine)
+    return adapter is None or adapter.lora_api is None or adapter.lora_api.at_start
+
+
 def command_line(spec: EngineSpec, engine: str, gpus: int) -> list[str]:
     """The arguments a replica would be started with, at some address and on some devices."""
     adapter = adapter_of(engine)

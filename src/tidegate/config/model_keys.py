@@ -220,7 +220,8 @@ class ModelKeys(Strict):
     )
     lora: dict[Annotated[str, MODEL_NAME], Annotated[str, PATH]] = Field(
         default={},
-        description="LoRA adapters: name and path; asked for as `model:name`, or `name` if one model has it",
+        description="LoRA adapters: name and path; asked for as `model:name`, or `name` if one model has it. `{}`: none "
+        "yet, and the engine is started so that it can load some",
     )
     gpus: Annotated[int, kinds.whole(0, 1_024)] = Field(
         default=_MODEL.gpus, description="GPUs that one replica occupies"
@@ -254,7 +255,7 @@ class ModelKeys(Strict):
     adapter_slots: Annotated[int, kinds.whole(1, 10_000)] = Field(
         default=_DISPATCH.adapter_slots,
         alias="lora_slots",
-        description="LoRA adapters that one replica has on its GPU at once; vLLM's `--max-loras`",
+        description="LoRA adapters that one replica has on its GPU at once; given to the engine (vLLM's `--max-loras`)",
     )
     kv_events_port: Annotated[int, kinds.whole(1, 65_535)] | None = Field(
         default=None,

@@ -186,6 +186,24 @@ class Wake:
 
 
 @value
+class LoadAdapter:
+    """Have this replica's engine load a LoRA adapter of its model, so that it can be asked for there."""
+
+    replica_id: ReplicaId
+    adapter: str
+    because: str
+
+
+@value
+class UnloadAdapter:
+    """Have this replica's engine forget a LoRA adapter. No new request for it is sent there."""
+
+    replica_id: ReplicaId
+    adapter: str
+    because: str
+
+
+@value
 class Prefetch:
     """Have a model's weights on this node before a replica needs them there."""
 

@@ -245,6 +245,22 @@ class ReplicaAdopted:
     """In which of the model's ways it was started; empty: as its own settings say."""
     place: Place | None = None
     """Its GPUs; None: it has none, or nobody knows."""
+    adapters: dict[str, str] | None = None
+    """LoRA adapters that it can be asked for, each with the mark of its source; None: not known."""
+    adapters_before: dict[str, str] | None = None
+    """The same of all that it ever had."""
+
+
+@value
+class AdapterSeen:
+    """An order about a LoRA adapter was carried out, or failed."""
+
+    replica_id: ReplicaId
+    adapter: str
+    is_there: bool
+    """Afterwards, as far as the engine says."""
+    failed: str = ""
+    """Why the order failed, in our words: it goes to clients and into the journal. Empty: it was carried out."""
 
 
 @value

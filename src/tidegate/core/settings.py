@@ -117,6 +117,8 @@ class DispatchConfig:
     """A stream that breaks off goes on at another replica, from the tokens already passed on."""
     adapter_slots: int = 8
     """LoRA adapters that one replica has on its GPU at once (vLLM: ``--max-loras``)."""
+    adapters: tuple[str, ...] | None = None
+    """LoRA adapters that may be asked for; None: any."""
     kv_tokens: int = 450_000
     """Tokens that fit into one replica's memory, for the laws of other systems that want to be told. Ours learns it.
     The default: eight billion parameters in 16 bits on a GPU with 80 GB."""
@@ -417,6 +419,13 @@ class FleetModel:
     """What gateways may spend in any hour at its pay-per-token upstream."""
     shadow: ScalingPolicy | None = None
     """A second policy, scored on the live traffic without acting."""
+    adapters: tuple[tuple[str, str], ...] | None = None
+    """LoRA adapters by name, each with a mark that is another when its source is; None: it has none, or nothing is
+    known of them."""
+    loads_adapters: bool = False
+    """Its engine loads and unloads them while it runs. Otherwise it knows those that it was started with."""
+    adapters_at_start: bool = True
+    """It is started with them; else they are loaded once it is ready."""
     variants: tuple[Variant, ...] = ()
     """Further ways to run it. The settings above are the first one, and the one that numbers of replicas refer to."""
     own_max_replicas: int | None = None

@@ -63,8 +63,21 @@ class Route:
     """Kind and number of its GPUs, where replicas of one model differ in that."""
     adapters: tuple[str, ...] | None = None
     """LoRA adapters that its engine says are on the GPU; None: it does not say."""
+    knows: tuple[str, ...] | None = None
+    """LoRA adapters that it can be asked for, on the GPU or not; None: any, or none was ever asked for."""
     leaves_at_s: float | None = None
     """It serves, and is to drain at this moment unless it is called back: others take over what its cache holds."""
+
+
+@value
+class AdapterTrouble:
+    """A LoRA adapter that no replica of its model has, because it could not be loaded."""
+
+    adapter: str
+    because: str
+    """In words a client may read."""
+    until_s: float | None = None
+    """When it is tried again; None when that is not known."""
 
 
 @value
@@ -82,6 +95,7 @@ class ModelRoute:
     refused at once."""
     may_spill: bool = True
     """False: the money of the day is spent."""
+    troubles: tuple[AdapterTrouble, ...] = ()
 
 
 @value
@@ -137,6 +151,8 @@ class ModelDemand:
     spilt_cost_total: float = 0.0
     spilt_cost_last_h: float = 0.0
     """With what is reserved for those in flight."""
+    adapters_awaited: tuple[str, ...] = ()
+    """LoRA adapters that requests wait for and no replica that serves has."""
 
 
 @value

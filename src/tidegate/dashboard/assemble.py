@@ -155,6 +155,8 @@ def _replica(view: ReplicaView, ledger: Ledger) -> ReplicaPage:
         since_s=view.since_s,
         detail=view.detail,
         variant=view.variant,
+        adapters=view.adapters,
+        adapter_troubles=view.troubles,
     )
 
 

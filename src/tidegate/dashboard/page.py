@@ -7,7 +7,7 @@ Moments are seconds since 1970. None always means "not known" and never zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.core.effects import Prediction, Shadowed
 from tidegate.core.fleet import SpendingView, StartsView
@@ -33,6 +33,10 @@ class ReplicaPage:
     detail: str = ""
     variant: str = ""
     """Of its model; empty where that has none."""
+    adapters: tuple[str, ...] | None = None
+    """LoRA adapters that it can be asked for; None: nothing is known of any."""
+    adapter_troubles: dict[str, str] = field(default_factory=dict)
+    """Adapters that it could not be given or rid of, and why."""
 
 
 @dataclass(frozen=True, slots=True)

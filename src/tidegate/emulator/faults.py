@@ -34,6 +34,8 @@ class FaultKind(Enum):
     """An error status instead of an answer."""
     SILENT = "silent"
     """The request is taken, and not a byte comes back."""
+    LORA = "lora"
+    """LoRA adapters cannot be loaded: an error status instead."""
 
 
 OF_A_REQUEST = frozenset({FaultKind.CUT, FaultKind.ABORT, FaultKind.STATUS, FaultKind.SILENT})
@@ -49,6 +51,7 @@ _KEYS: Mapping[FaultKind, Mapping[str, specs.Read]] = {
     FaultKind.ABORT: {"after_tokens": specs.count, **_WHICH},
     FaultKind.STATUS: {"code": specs.status, **_WHICH},
     FaultKind.SILENT: _WHICH,
+    FaultKind.LORA: {"code": specs.status, **_WHEN},
 }
 
 
@@ -105,3 +108,10 @@ class Ordered:
         """Count one request while it is active; True when it hits this one."""
         self._met += 1
         return self._met % self.fault.every == 0
+
+
+def most_tokens(tokens: int, fault: Fault | None) -> int:
+    """How many of an answer's tokens come out under a fault of its request."""
+    if fault and fault.kind in (FaultKind.CUT, FaultKind.ABORT):
+        return min(tokens, fault.after_tokens)
+    return tokens

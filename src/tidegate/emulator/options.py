@@ -80,6 +80,9 @@ class EmulatorOptions:
     kv_blocks: int | None = None
     adapters: tuple[str, ...] = ()
     """LoRA adapters by the names that clients ask for instead of the model's."""
+    loads_adapters: bool = False
+    """More of them may be loaded by request, and any unloaded, as with a vLLM that was started with ``--enable-lora`` and
+    ``VLLM_ALLOW_RUNTIME_LORA_UPDATING``."""
     max_adapters: int | None = None
     """Different ones in one step; the profile's unless given."""
     max_queued: int | None = None
@@ -163,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
     add("--max-sequences", type=int, help="batch size instead of the profile's")
     add("--kv-blocks", type=int, help="blocks of the KV cache instead of the profile's")
     add("--lora", action="append", default=[], metavar="NAME", help="a LoRA adapter that clients may ask for")
+    add("--enable-lora", action="store_true", help="adapters may be loaded and unloaded by request")
     add("--max-adapters", type=int, help="different adapters in one step")
     add("--max-queued", type=int, help="answer 503 while so many wait")
     add(
@@ -193,6 +197,7 @@ def options_from(argv: Sequence[str] | None) -> EmulatorOptions:
     given = vars(made.parse_args(argv))
     given["faults"] = tuple(given.pop("fault"))
     given["adapters"] = tuple(given.pop("lora"))
+    given["loads_adapters"] = given.pop("enable_lora")
     given["cold_start"] = given["cold_start"] or ColdStart()
     given["sleep_mode"] = not given.pop("no_sleep_mode")
     given["shutdown_timeout_s"] = given.pop("shutdown_timeout")

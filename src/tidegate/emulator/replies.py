@@ -26,3 +26,10 @@ def wrong(param: str, value: object, allowed: str) -> web.Response:
 def loading(stage: str) -> web.Response:
     """It does not serve yet."""
     return error(503, f"Loading model: {stage}", "ServiceUnavailableError")
+
+
+def cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Close the connection as it is; what was written is still sent."""
+    if request.transport:
+        request.transport.close()
+    return response

@@ -1,22 +1,19 @@
-"""What the emulator answers to which request: vLLM's routes and its errors.
-
-Beside them ``/emulator/fault`` (POST a fault as text, DELETE all) and ``/emulator/state`` (GET).
-Prompts are never logged.
-"""
+"""What the emulator answers to which request: vLLM's routes and its errors. Prompts are never logged."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import msgspec
 from aiohttp import web
 
 from tidegate.emulator import replies, wire
 from tidegate.emulator.board import Board
-from tidegate.emulator.faults import Fault, FaultKind
+from tidegate.emulator.faults import Fault, FaultKind, most_tokens
+from tidegate.emulator.lora_routes import LoraRoutes
 from tidegate.emulator.meters import STATES
 from tidegate.emulator.options import EmulatorOptions
+from tidegate.emulator.order_routes import OrderRoutes
 from tidegate.emulator.service import Busy, Generation, Service
 from tidegate.emulator.sleep_routes import SleepRoutes
 from tidegate.emulator.sleeping import Sleeper
@@ -46,7 +43,9 @@ class Routes:
         """What is being waited for; None once it serves."""
         self.is_ending = False
         self._model = options.model_name
-        self._adapters = dict.fromkeys(options.adapters)
+        load_s = options.limits.adapter_load_s / options.time_scale
+        self.lora = LoraRoutes(options.adapters, load_s, lambda: self.stage)
+        self._loads_adapters = options.loads_adapters
         self._service = service
         self._sleeper = sleeper
         self._sleep_mode = options.sleep_mode
@@ -67,9 +66,9 @@ class Routes:
         app.router.add_get("/metrics", self._metrics)
         if self._sleep_mode:
             SleepRoutes(self._sleeper, lambda: self.stage).add_to(app)
-        app.router.add_get("/emulator/state", self._state)
-        app.router.add_post("/emulator/fault", self._order_fault)
-        app.router.add_delete("/emulator/fault", self._clear_faults)
+        if self._loads_adapters:
+            self.lora.add_to(app)
+        OrderRoutes(self._board, self._state, self._cleared).add_to(app)
         return app
 
     def let_go(self) -> None:
@@ -109,7 +108,7 @@ class Routes:
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers=_SSE)
         await response.prepare(request)
-        most = _most_tokens(generation, fault)
+        most = most_tokens(generation.sequence.output_tokens, fault)
         sent, piece = 0, b""
         while sent < most:
             await generation.more_than(sent)
@@ -124,7 +123,7 @@ class Routes:
         is_short = sent == most < generation.sequence.output_tokens
         if is_short and fault and fault.kind is FaultKind.CUT:
             await response.write(piece)
-            return _cut(request, response)
+            return replies.cut(request, response)
         await self._done(generation, is_short=is_short)
         piece += answer.ending("abort" if is_short else generation.finish_reason)
         if generation.wanted.include_usage:
@@ -135,13 +134,13 @@ class Routes:
     async def _whole(
         self, request: web.Request, generation: Generation, answer: wire.Answer, fault: Fault | None
     ) -> web.StreamResponse:
-        most = _most_tokens(generation, fault)
+        most = most_tokens(generation.sequence.output_tokens, fault)
         is_short = most < generation.sequence.output_tokens
         if is_short:
             generation.is_followed = True
             await generation.more_than(most - 1)
             if fault and fault.kind is FaultKind.CUT:
-                return _cut(request, web.Response())
+                return replies.cut(request, web.Response())
         await self._done(generation, is_short=is_short)
         out = min(generation.tokens_out, most)
         reason = "abort" if is_short else generation.finish_reason
@@ -196,7 +195,7 @@ class Routes:
         return None
 
     def _checked(self, wanted: wire.Wanted) -> wire.Wanted:
-        if wanted.model not in ("", self._model) and wanted.model not in self._adapters:
+        if wanted.model not in ("", self._model) and wanted.model not in self.lora.paths:
             raise KeyError(wanted.model)
         context, tokens = self._service.context_tokens, wanted.prompt_tokens + wanted.output_tokens()[0]
         if tokens > context:
@@ -207,7 +206,7 @@ class Routes:
         return wanted
 
     def _adapter(self, wanted: wire.Wanted) -> str | None:
-        return wanted.model if wanted.model in self._adapters else None
+        return wanted.model if wanted.model in self.lora.paths else None
 
     def _unknown_model(self) -> web.Response:
         return replies.error(404, "The model does not exist.", "NotFoundError", "model")
@@ -217,7 +216,7 @@ class Routes:
     async def _models(self, _: web.Request) -> web.Response:
         if self.stage is not None:
             return replies.loading(self.stage)
-        return replies.in_json(wire.models(self._model, self._adapters, self._service.context_tokens))
+        return replies.in_json(wire.models(self._model, self.lora.paths, self._service.context_tokens))
 
     async def _health(self, _: web.Request) -> web.Response:
         if self.stage is not None:
@@ -228,9 +227,9 @@ class Routes:
         page = self._service.meters.page(self._service.engine, STATES[self._sleeper.level])
         return web.Response(body=page, headers=_METRICS)
 
-    async def _state(self, _: web.Request) -> web.Response:
+    def _state(self) -> dict[str, object]:
         engine = self._service.engine
-        state = {
+        return {
             "model": self._model,
             "stage": self.stage,
             "sleep_level": self._sleeper.level,
@@ -239,35 +238,13 @@ class Routes:
             "received_total": self._received,
             "completed_total": self._service.meters.completed_total,
             "cancelled_total": self._cancelled,
+            "adapters": list(self.lora.paths),
+            "adapter_loads_total": self.lora.loads_total,
             "open_connections": self._connections() - 1,  # without the one that asks
             "kv_blocks_used": engine.pool.total - engine.pool.free,
             "faults": self._board.names(),
         }
-        return replies.in_json(msgspec.json.encode(state))
 
-    async def _order_fault(self, request: web.Request) -> web.Response:
-        try:
-            self._board.order(Fault.parse(await request.text()))
-        except ValueError as error:
-            return replies.error(400, str(error), "BadRequestError")
-        return web.Response(status=204)
-
-    async def _clear_faults(self, _: web.Request) -> web.Response:
-        self._board.clear()
+    def _cleared(self) -> None:
         self._over.set()
         self._over = asyncio.Event()
-        return web.Response(status=204)
-
-
-def _most_tokens(generation: Generation, fault: Fault | None) -> int:
-    tokens = generation.sequence.output_tokens
-    if fault and fault.kind in (FaultKind.CUT, FaultKind.ABORT):
-        return min(tokens, fault.after_tokens)
-    return tokens
-
-
-def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection as it is; what was written is still sent."""
-    if request.transport:
-        request.transport.close()
-    return response

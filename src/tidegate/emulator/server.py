@@ -51,6 +51,7 @@ class Server:
                 FaultKind.HANG: self._switch_hang,
                 FaultKind.REFUSE: self._switch_refuse,
                 FaultKind.CRASH: self._switch_crash,
+                FaultKind.LORA: lambda is_on, fault: self._routes.lora.switch(is_on, fault),
             }
         )
         self._routes = Routes(options, self._service, self._sleeper, self._board, self._open_connections)

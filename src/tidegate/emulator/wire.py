@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -260,11 +260,11 @@ def embeddings(model: str, prompts: list[bytes], *, is_packed: bool) -> bytes:
     return msgspec.json.encode({"object": "list", "data": data, "model": model, "usage": counts})
 
 
-def models(model: str, adapters: Iterable[str], context_tokens: int) -> bytes:
-    """The answer to ``/v1/models``: the model, and its adapters as models of their own."""
+def models(model: str, adapters: Mapping[str, str], context_tokens: int) -> bytes:
+    """The answer to ``/v1/models``: the model, and its adapters, by name and path, as models of their own."""
     base = {"object": "model", "created": 0, "owned_by": "tidegate", "max_model_len": context_tokens}
     cards = [base | {"id": model, "root": model, "parent": None}]
-    cards += [base | {"id": adapter, "root": adapter, "parent": model} for adapter in adapters]
+    cards += [base | {"id": name, "root": path, "parent": model} for name, path in adapters.items()]
     return msgspec.json.encode({"object": "list", "data": cards})
 
 

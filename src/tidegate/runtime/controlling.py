@@ -12,15 +12,17 @@ from tidegate.core.effects import (
     Decision,
     Demote,
     Launch,
+    LoadAdapter,
     Prefetch,
     Promote,
     PublishRoutes,
     Shadowed,
     Sleep,
     Stop,
+    UnloadAdapter,
     Wake,
 )
-from tidegate.core.events import DemandReported, ReplicaSeen
+from tidegate.core.events import AdapterSeen, DemandReported, ReplicaSeen
 from tidegate.core.fleet import FleetController, FleetView
 from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import Seen
@@ -72,6 +74,8 @@ class ControlOwner:
                 Sleep: self._sleep,
                 Wake: self._wake,
                 Stop: self._stop,
+                LoadAdapter: self._load_adapter,
+                UnloadAdapter: self._unload_adapter,
                 Prefetch: lambda effect: self._fleets[effect.model].prefetch(effect),
                 PublishRoutes: lambda effect: publish(effect.table),
                 Decision: self._decided,
@@ -97,6 +101,10 @@ class ControlOwner:
                 log.warning("replica %s is %s: %s", replica_id, what.value, detail)
             case ReplicaSeen(replica_id, what, _, _):
                 log.info("replica %s: %s", replica_id, what.value)
+            case AdapterSeen(replica_id, adapter, is_there, failed) if failed:
+                log.warning("replica %s: adapter %s: %s", replica_id, adapter, failed)
+            case AdapterSeen(replica_id, adapter, is_there, _):
+                log.info("replica %s: adapter %s is %s", replica_id, adapter, "there" if is_there else "gone")
             case _:
                 pass
         if not self._has_ceased:
@@ -137,6 +145,14 @@ class ControlOwner:
         log.debug("wake %s: %s", order.replica_id, order.because)
         for fleet in dict.fromkeys(self._fleets.values()):
             fleet.wake(order)
+
+    def _load_adapter(self, order: LoadAdapter) -> None:
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.load_adapter(order)
+
+    def _unload_adapter(self, order: UnloadAdapter) -> None:
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.unload_adapter(order)
 
     def _stop(self, order: Stop) -> None:
         log.debug("stop %s: %s", order.replica_id, order.because)

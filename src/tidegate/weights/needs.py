@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -30,3 +31,10 @@ def by_identity(spec: EngineSpec) -> EngineSpec:
     """The settings with a name in place of each source that stays the same while the source does: a signature
     that was renewed is no reason to start an engine anew, another checksum is."""
     return with_paths(spec, {written: f"source:{source.key}" for written, source in needs(spec).items()})
+
+
+def adapter_marks(spec: EngineSpec) -> dict[str, str]:
+    """Each LoRA adapter with a mark that stays the same while its source does. Nothing can be read out of it: a source
+    may hold a key."""
+    sources = by_identity(spec).lora or {}
+    return {name: hashlib.sha256(source.encode()).hexdigest()[:12] for name, source in sources.items()}

@@ -1,8 +1,12 @@
 """Start commands, and the batch size read back out of them."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from tidegate.adapters.base import EngineSpec
+from tidegate.adapters.commands import command_hash
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.core.types import Address
 
@@ -13,6 +17,7 @@ SPEC = EngineSpec(
     slots=8,
     context_tokens=1024,
     lora={"red": "/red", "blue": "/blue"},
+    adapter_slots=3,
     extra_args=("--extra", "1"),
 )
 
@@ -47,11 +52,67 @@ def test_several_gpus_become_tensor_parallelism():
     assert "--tensor-parallel-size" not in ADAPTERS["vllm"].command(SPEC, HERE, (2,))
 
 
-def test_vllm_finishes_what_slipped_through_and_names_its_adapters():
-    argv = ADAPTERS["vllm"].command(SPEC, HERE, ())
+def test_vllm_finishes_what_slipped_through():
+    assert "--shutdown-timeout" in ADAPTERS["vllm"].command(SPEC, HERE, ())
 
-    assert "--shutdown-timeout" in argv
-    assert has(argv, "--enable-lora", "--lora-modules", "red=/red", "blue=/blue")
+
+def test_vllm_is_started_without_adapters_and_ready_to_load_them():
+    """One that cannot be loaded would keep it from starting."""
+    vllm = ADAPTERS["vllm"]
+    argv = vllm.command(SPEC, HERE, ())
+
+    assert has(argv, "--enable-lora", "--max-loras", "3")
+    assert "red=/red" not in argv
+    assert vllm.environment(SPEC, ())["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "True"
+
+
+def test_sglang_takes_the_size_of_adapters_from_those_it_is_started_with():
+    argv = ADAPTERS["sglang"].command(SPEC, HERE, ())
+
+    assert has(argv, "--enable-lora", "--max-loras-per-batch", "3", "--lora-paths", "red=/red", "blue=/blue")
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang", "emulated"])
+def test_without_adapters_nothing_is_said_of_them(name):
+    plain = replace(SPEC, lora=None)
+    adapter = ADAPTERS[name]
+
+    assert not any(word.startswith("--") and "lora" in word for word in adapter.command(plain, HERE, ()))
+    assert "VLLM_ALLOW_RUNTIME_LORA_UPDATING" not in adapter.environment(plain, ())
+    assert "--enable-lora" in adapter.command(replace(SPEC, lora={}), HERE, ())
+
+
+@pytest.mark.parametrize("name,is_the_same", [("vllm", True), ("sglang", True), ("llamacpp", False)])
+def test_which_adapters_it_has_tells_two_replicas_apart_only_where_that_cannot_change(name, is_the_same):
+    adapter = ADAPTERS[name]
+    hashes = {
+        command_hash(adapter, replace(SPEC, lora=lora), 0, None)
+        for lora in ({"red": "/red"}, {"blue": "/blue"})
+    }
+
+    assert (len(hashes) == 1) is is_the_same
+    assert command_hash(adapter, replace(SPEC, lora=None), 0, None) not in hashes
+
+
+@pytest.mark.parametrize(
+    "name,load,unload",
+    [
+        ("vllm", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+        ("sglang", "/load_lora_adapter", "/unload_lora_adapter"),
+    ],
+)
+def test_the_calls_that_load_and_unload_an_adapter(name, load, unload):
+    api = ADAPTERS[name].lora_api
+    loads, unloads = api.load_call("red", "/a b"), api.unload_call("red")
+
+    assert (loads.method, loads.path, unloads.path) == ("POST", load, unload)
+    assert json.loads(loads.body) == {"lora_name": "red", "lora_path": "/a b"}
+    assert json.loads(unloads.body) == {"lora_name": "red"}
+
+
+def test_llama_cpp_loads_none_while_it_runs():
+    """Its ``/lora-adapters`` changes the scales of those that it was started with."""
+    assert ADAPTERS["llamacpp"].lora_api is None
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

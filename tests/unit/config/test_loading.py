@@ -60,7 +60,7 @@ def test_what_is_left_out_has_the_default_of_the_frozen_settings():
 
     assert settings.gateway == GatewaySettings()
     assert settings.limits == FleetLimits()
-    assert settings.models["m"].dispatch == DispatchConfig()
+    assert settings.models["m"].dispatch == DispatchConfig(adapters=())
     fleet = replace(settings.models["m"].fleet, command_hash="")
     assert fleet == FleetModel(engine="vllm", handover_s=HANDOVER_S)
     assert settings.models["m"].spec == EngineSpec("m", "org/model", slots=8)
@@ -128,7 +128,7 @@ models:
     assert settings.state_dir == tmp_path / "run"
     assert settings.journal_dir == Path("/var/log/tidegate")
     assert settings.journal_max_bytes == 3 * 2**29
-    assert found.dispatch == DispatchConfig(Routing.ROUND_ROBIN, QueueLimits(5, 6, 7 * 1024), 0)
+    assert found.dispatch == DispatchConfig(Routing.ROUND_ROBIN, QueueLimits(5, 6, 7 * 1024), 0, adapters=())
     assert replace(found.fleet, command_hash="") == FleetModel(
         engine="sglang",
         slots=16,
@@ -376,6 +376,7 @@ shifts:
         reserve_share=0.1,
         max_yields=7,
         max_deaths=4,
+        adapters=(),
     )
     assert settings.shifts["chat"] == TrafficShift((("old", 95.0), ("new", 5.0)), 0.1, 2.0, 0.2, 9)
 
@@ -443,6 +444,42 @@ def test_a_renewed_signature_starts_no_engine_anew_but_another_checksum_does():
         return model(text).fleet.command_hash
 
     assert hashed("one", SHA) == hashed("two", SHA) != hashed("one", "cd" * 32)
+
+
+def adapted(engine, lora, more=""):
+    return model(f"{{engine: {engine}, weights: a/b, lora: {lora}{more}}}").fleet
+
+
+def test_an_engine_that_loads_adapters_while_it_runs_is_not_started_anew_for_another_list():
+    one, other = adapted("vllm", "{red: org/red}"), adapted("vllm", "{red: org/red, blue: org/blue}")
+
+    assert one.command_hash == other.command_hash
+    assert [name for name, _ in other.adapters] == ["red", "blue"]
+    assert (other.loads_adapters, other.adapters_at_start) == (True, False)
+    assert adapted("sglang", "{red: org/red}").adapters_at_start
+
+
+def test_an_adapters_mark_changes_with_its_source_and_hides_it():
+    def mark(source):
+        ((_, found),) = adapted("vllm", f"{{red: '{source}'}}").adapters
+        return found
+
+    assert mark("org/red") == mark("org/red") != mark("org/redder")
+    signed = "https://h.example/red.gguf?X-Amz-Signature="
+    assert "org" not in mark("org/red")
+    assert mark(f"{signed}one") == mark(f"{signed}two")
+
+
+def test_an_empty_list_of_adapters_is_room_for_some():
+    assert adapted("vllm", "{}").loads_adapters
+    assert adapted("vllm", "{}").command_hash == adapted("vllm", "{red: org/red}").command_hash
+    assert model("{engine: vllm, weights: a/b}").fleet.adapters is None
+
+
+def test_the_number_of_adapters_on_the_gpu_is_given_to_the_engine():
+    found = model("{engine: vllm, weights: a/b, lora: {}, lora_slots: 3}")
+
+    assert (found.spec.adapter_slots, found.dispatch.adapter_slots) == (3, 3)
 
 
 def test_all_engines_that_run_anyway_are_used_unless_the_file_says_otherwise():

@@ -20,11 +20,12 @@ from tidegate.backends.local.processes import Identity
 from tidegate.backends.local.provisions import Provisions
 from tidegate.backends.local.replica import Replica, Site
 from tidegate.backends.local.state import StateFolder
-from tidegate.core.effects import Launch, Prefetch, Sleep, Stop, Wake
-from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
+from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu
 from tidegate.core.types import ReplicaId
+from tidegate.weights.needs import adapter_marks
 from tidegate.weights.settings import WeightsSettings
 
 log = logging.getLogger("tidegate.backends.local")
@@ -113,10 +114,12 @@ class LocalFleet:
         self._site = site
         for heir in heirs:
             record = heir.record
-            replica = Replica(site, record.replica_id, heir.model, record, variant=record.variant)
+            model = heir.model.with_adapters(record.adapters)
+            replica = Replica(site, record.replica_id, model, record, variant=record.variant)
             self._own(replica, heir.first, heir.asleep_at)
             # Before this returns: whoever does not know of it yet would order another one.
             is_asleep = heir.asleep_at is not None
+            adapters = record.adapters if heir.model.adapter.lora_api is not None else None
             report(
                 ReplicaAdopted(
                     record.replica_id,
@@ -125,6 +128,8 @@ class LocalFleet:
                     is_asleep,
                     record.variant,
                     record.place,
+                    adapters,
+                    record.adapters_before or None,
                 )
             )
         self._scraping = asyncio.create_task(self._scrape_for_ever(), name="scrape engines")
@@ -160,7 +165,8 @@ class LocalFleet:
             self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
             return
         log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
-        self._own(Replica(site, order.replica_id, model, variant=order.variant, place=order.place))
+        starting = model.at_start()
+        self._own(Replica(site, order.replica_id, starting, variant=order.variant, place=order.place))
 
     def sleep(self, order: Sleep) -> None:
         """Put a replica's engine to sleep; see ``Fleet.sleep``. An unknown one is left alone."""
@@ -175,6 +181,28 @@ class LocalFleet:
         if replica is not None:
             log.info("replica %s is woken: %s", order.replica_id, order.because)
             replica.wake()
+
+    def load_adapter(self, order: LoadAdapter) -> None:
+        """Give a replica's engine a LoRA adapter; see ``Fleet.load_adapter``."""
+        replica = self._replicas.get(order.replica_id)
+        if replica is None:
+            return
+        log.info("replica %s is to load adapter %s: %s", order.replica_id, order.adapter, order.because)
+        model = self._models.get(replica.model.model)
+        sources = {} if model is None else model.spec.lora or {}
+        if model is None or order.adapter not in sources:
+            missing = AdapterSeen(order.replica_id, order.adapter, False, "it is not configured here")
+            self._report_later(missing)
+            return
+        mark = adapter_marks(model.spec)[order.adapter]
+        replica.adapters.load(order.adapter, sources[order.adapter], mark)
+
+    def unload_adapter(self, order: UnloadAdapter) -> None:
+        """Rid a replica's engine of a LoRA adapter; see ``Fleet.unload_adapter``."""
+        replica = self._replicas.get(order.replica_id)
+        if replica is not None:
+            log.info("replica %s is to unload adapter %s: %s", order.replica_id, order.adapter, order.because)
+            replica.adapters.unload(order.adapter)
 
     def stop(self, order: Stop) -> None:
         """End a replica's process group; see ``Fleet.stop``. An unknown or ended one is left alone."""
@@ -220,7 +248,7 @@ class LocalFleet:
             raise RuntimeError(message)
         return self._site
 
-    def _report_later(self, seen: ReplicaSeen) -> None:
+    def _report_later(self, seen: ReplicaSeen | AdapterSeen) -> None:
         # Like every answer to an order: the one who gave it is not done with it yet.
         if self._site is not None:
             asyncio.get_running_loop().call_soon(self._site.report, seen)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tidegate.adapters import commands
 from tidegate.adapters.base import Adapter, EngineSpec
@@ -38,6 +38,21 @@ class LocalModel:
     def as_variant(self, name: str) -> LocalModel | None:
         """How a replica of this variant is run, empty for the model's own way; None when there is no such variant."""
         return self.variants.get(name) if name else self
+
+    def at_start(self) -> LocalModel:
+        """What its engine is started with: without the LoRA adapters that it is given once it is ready."""
+        api = self.adapter.lora_api
+        if api is None or api.at_start or not self.spec.lora:
+            return self
+        return replace(self, spec=replace(self.spec, lora={}))
+
+    def with_adapters(self, names: Iterable[str]) -> LocalModel:
+        """What an engine that runs has: these adapters, each from where it would be loaded now."""
+        if self.adapter.lora_api is None or self.spec.lora is None:
+            return self
+        return replace(
+            self, spec=replace(self.spec, lora={name: self.spec.lora.get(name, "") for name in names})
+        )
 
     def command_hash(self) -> str:
         """The same for two replicas that were started alike, whatever their ports and devices.

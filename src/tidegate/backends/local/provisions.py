@@ -20,7 +20,7 @@ from tidegate.weights.errors import WeightsError
 from tidegate.weights.needs import needs, with_paths
 from tidegate.weights.protocol import Done, Going
 from tidegate.weights.settings import WeightsSettings
-from tidegate.weights.source import Source
+from tidegate.weights.source import Source, is_remote, parsed
 from tidegate.weights.store import Pin
 
 log = logging.getLogger("tidegate.backends.local")
@@ -106,6 +106,18 @@ class Provisions:
             provision.let_go()
             raise
         return provision
+
+    async def add(self, provision: Provision, written: str) -> str:
+        """The path of one more thing that a replica's engine needs; it stays on the disk as the others do.
+
+        Raises:
+            WeightsError: it cannot be had.
+        """
+        if not is_remote(written):
+            return written
+        pin = await self._pull(parsed(written), lambda _detail: None)
+        provision.pins.append(pin)
+        return str(pin.path)
 
     async def of_adopted(self, model: LocalModel) -> Provision:
         """For a replica that runs already. What it uses it holds by itself; this only knows it again."""

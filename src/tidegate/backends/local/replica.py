@@ -17,6 +17,7 @@ from tidegate.backends import resting
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
 from tidegate.backends.local import processes
+from tidegate.backends.local.adapters import Adapters
 from tidegate.backends.local.devices import Devices, NoDevice
 from tidegate.backends.local.group import Group
 from tidegate.backends.local.logs import Logs
@@ -31,6 +32,7 @@ from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ReplicaId
 from tidegate.weights.errors import WeightsError
+from tidegate.weights.needs import adapter_marks
 
 log = logging.getLogger("tidegate.backends.local")
 
@@ -92,6 +94,7 @@ class Replica:
         """Levels to sleep at; 0 is to wake up."""
         self._asleep_at: int | None = None
         """The level at which it sleeps; then its devices are not its own."""
+        self.adapters = Adapters(self, site.client, site.provisions, site.report)
 
     def __repr__(self) -> str:
         state = "ready" if self.is_ready else "not ready"
@@ -101,6 +104,24 @@ class Replica:
     def address(self) -> Address | None:
         """Where its engine listens, once it was started."""
         return None if self._record is None else self._record.address
+
+    @property
+    def record(self) -> Record:
+        """What is written of it, once it was started."""
+        return self._started
+
+    @property
+    def provision(self) -> Provision | None:
+        """What its engine has on this disk; None before it is there."""
+        return self._provision
+
+    def write(self, record: Record, what: str) -> None:
+        """Replace what is written of it: for whoever takes over, and no reason to end it where that fails."""
+        self._record = record
+        try:
+            self._site.state.write(record)
+        except OSError as error:
+            log.warning("replica %s: %s could not be noted: %s", self.replica_id, what, error)
 
     def sleep(self, level: int) -> None:
         """Have its engine put to sleep; SLEPT or UNRESPONSIVE is reported."""
@@ -121,6 +142,7 @@ class Replica:
 
     def let_go(self) -> None:
         """Stop watching it, and leave it running."""
+        self.adapters.leave()
         if self._group is not None:
             self._group.let_go()
         if self._provision is not None:
@@ -139,6 +161,7 @@ class Replica:
         except Exception as error:
             log.exception("replica %s: the backend failed", self.replica_id)
             detail = f"the backend failed ({type(error).__name__})"
+        self.adapters.leave()
         is_asked = self._stop.is_set() and not self._is_silent
         by_hand = self.is_ready and not self._stop.is_set() and self._ended_in_good_order()
         self.is_ready = False
@@ -235,6 +258,8 @@ class Replica:
             port=port,
             claim=claim,
             variant=self._variant,
+            adapters=(marks := adapter_marks(model.spec)),
+            adapters_before=marks,
         )
         site.state.write(self._record)
         argv = model.adapter.command(model.spec, self._record.address, claim.gpus)
@@ -245,12 +270,9 @@ class Replica:
             os.close(output)
         # From here on it runs: whatever fails next, there is a group to end.
         self._group = Group(site.state.fleet_id, self.replica_id, first)
-        self._record = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
-        try:
-            site.state.write(self._record)
-        except OSError as error:
-            # The next start finds it by its mark as well; a full disk is no reason to end a good start.
-            log.warning("replica %s: its process could not be noted: %s", self.replica_id, error)
+        # The next start finds it by its mark as well; a full disk is no reason to end a good start.
+        started = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
+        self.write(started, "its process")
 
     def _environment(self) -> dict[str, str]:
         """Nothing of ours but what is named here: no key, no proxy, no Python path leaks into an engine."""
@@ -338,11 +360,7 @@ class Replica:
 
     def _note_sleep(self, level: int | None) -> None:
         """Write it down, so that whoever takes over does not ask a sleeping engine for a token."""
-        self._record = msgspec.structs.replace(self._started, asleep_at=level)
-        try:
-            self._site.state.write(self._record)
-        except OSError as error:
-            log.warning("replica %s: its sleep could not be noted: %s", self.replica_id, error)
+        self.write(msgspec.structs.replace(self._started, asleep_at=level), "its sleep")
 
     @staticmethod
     async def _told(trying: Coroutine[Any, Any, str | None]) -> str:

@@ -39,6 +39,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     asleep_at: int | None = None
     """The level of its sleep, written before it is told to and until it is awake again."""
 
+    adapters: dict[str, str] = {}
+    """LoRA adapters that it can be asked for, each with the mark of its source."""
+    adapters_before: dict[str, str] = {}
+    """All that it was ever told to load; written before it is."""
+
     @property
     def address(self) -> Address:
         """Where its engine listens."""

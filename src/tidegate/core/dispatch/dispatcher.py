@@ -159,7 +159,8 @@ class Dispatcher:
 
         1. The gateway is stopping: rejected.
         2. The model is not configured: rejected.
-        3. Nobody serves the model and nobody can be started: rejected, with the reason.
+        3. Nobody serves the model and nobody can be started, or its LoRA adapter cannot be loaded: rejected, with the
+           reason.
         4. Its deadline comes before an answer could begin: rejected.
         5. Nobody waits and a replica has a free slot: sent.
         6. It would wait in vain, or there is no place to wait: rejected, with the time after which to
@@ -178,12 +179,15 @@ class Dispatcher:
             because = f"the model {event.model!r} is not configured here"
             return floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
         line.note_arrival(event, now_s)
+        refused = floor.refuse_adapter(entry, line, now_s) if event.adapter is not None else None
+        if refused is not None:  # 3
+            return refused
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
             return floor.nobody(entry, line, now_s)
         hopeless = admission.hopeless(line, entry, now_s)
         if hopeless is not None:  # 4
             return floor.turn_away(entry, Outcome.REJECTED_DEADLINE, hopeless, now_s)
-        if not line.queue.held.requests:  # 5
+        if not line.queue.turns:  # 5
             orders = floor.place(entry, line, now_s)
             if orders is not None:
                 if line.promises.told:
@@ -215,7 +219,7 @@ class Dispatcher:
                 why = admission.displaced(line, other, now_s)
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)
             effects += floor.queue(entry, line, now_s)
-            if line.tenants.is_contested:
+            if line.tenants.is_contested or line.is_short_of(entry.arrived.adapter):
                 effects += floor.fill(line, now_s)  # A slot that those before it may not take.
         if not line.anybody_serves() and len(line.queue) <= 1:
             effects.append(floor.report(now_s))
@@ -231,7 +235,7 @@ class Dispatcher:
         seats: dict[ModelId, list[Seat]] = {model: [] for model in floor.lines}
         for number, route in enumerate(table.routes):
             seat = known.pop(route.replica_id, None) or Seat(route, number)
-            seat.route, seat.number = route, number
+            seat.told(route, number)
             floor.seats[route.replica_id] = seat
             if route.model in seats:
                 seats[route.model].append(seat)
@@ -248,6 +252,7 @@ class Dispatcher:
                 effects += self._attempts.failed(lost, now_s)
             del floor.seats[gone.replica_id]
         for line in floor.lines.values():
+            effects += floor.refuse_adapters(line, now_s)
             effects += floor.fill(line, now_s)
             if line.route is None or line.anybody_serves():
                 continue
@@ -278,6 +283,7 @@ class Dispatcher:
         for model, config in event.models.items():
             if model in floor.lines:
                 floor.lines[model].configure(config, now_s)
+                effects += floor.refuse_adapters(floor.lines[model], now_s)
             else:
                 line = floor.lines[model] = Line(
                     model, config, floor.waiting, floor.shared, floor.spills.setdefault(model, SpillBook())

@@ -74,9 +74,13 @@ class Floor:
         return effects if change_s is None else effects + self.wake_by(change_s)
 
     def fill(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        """Fill free slots from the front of the line. Who has no time left for an answer is not sent."""
-        effects: list[DispatchEffect] = []
+        """Fill free slots from the front of the line. Who has no time left for an answer is not sent.
+
+        Whose turn it is and whose adapter only replicas without room have, or none, is set aside and keeps its turn
+        there: it holds up nobody whom the others can serve.
+        """
         queue = line.queue
+        effects = self._fill_aside(line, now_s) if queue.aside else []
         while (first := queue.first(now_s)) is not None:
             entry = first
             if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
@@ -85,6 +89,9 @@ class Floor:
             orders = self.place(entry, line, now_s)
             if orders is None and line.tenants.count > 1:
                 entry, orders = self._place_other(entry, line, now_s)
+            if orders is None and line.is_held_up_by(first, now_s):
+                effects += self.refuse_adapter(first, line, now_s) or self._set_aside(first, line, now_s)
+                continue
             if orders is None:
                 break
             queue.take(entry)
@@ -105,6 +112,49 @@ class Floor:
                     return other, orders
                 is_light, shortest = is_light or other_is_light, min(shortest, tokens)
         return entry, None
+
+    # ---- adapters that not every replica has ----
+
+    def _fill_aside(self, line: Line, now_s: float) -> list[DispatchEffect]:
+        effects: list[DispatchEffect] = []
+        for entry in line.queue.in_order_aside():
+            orders = self.place(entry, line, now_s)
+            if orders is not None:
+                line.queue.take(entry)
+                effects += orders
+        return effects
+
+    def _set_aside(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
+        """Its turn has come. The controller hears at once of an adapter that nobody has."""
+        known = line.adapters_awaited()
+        line.queue.set_aside(entry)
+        return [] if line.adapters_awaited() == known else [self.report(now_s)]
+
+    def refuse_adapter(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
+        """End an entry whose adapter is not to be had; None when it is, or may be soon."""
+        adapter, configured = entry.arrived.adapter, line.config.adapters
+        if adapter is None:
+            return None
+        outcome, retry_after_s = Outcome.REJECTED_UNKNOWN_MODEL, None
+        because = f"the model {line.model!r} has no adapter {adapter!r} any more"
+        if configured is None or adapter in configured:
+            troubles = line.route.troubles if line.route is not None else ()
+            trouble = next((told for told in troubles if told.adapter == adapter), None)
+            if trouble is None:
+                return None
+            outcome, because = Outcome.REJECTED_NOBODY, trouble.because
+            retry_after_s = admission.retry_after_nobody(trouble.until_s, now_s)
+        if entry.resumes:
+            outcome, retry_after_s = Outcome.FAILED_MIDSTREAM, None
+        return self.turn_away(entry, outcome, because, now_s, retry_after_s)
+
+    def refuse_adapters(self, line: Line, now_s: float) -> list[DispatchEffect]:
+        """The same for all who wait."""
+        asking = [entry for entry in line.queue if entry.arrived.adapter is not None]
+        effects: list[DispatchEffect] = []
+        for entry in sorted(asking, key=lambda entry: entry.number):
+            effects += self.refuse_adapter(entry, line, now_s) or []
+        return effects
 
     def place(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
         """Send the entry to the replica that is best for it; None when all are taken.
@@ -139,6 +189,9 @@ class Floor:
         if entry.resumes:
             because = f"no other replica could take the answer up within {now_s - entry.queued_s:.1f} s"
             return self.turn_away(entry, Outcome.FAILED_MIDSTREAM, because, now_s)
+        if line.anybody_serves() and not line.anybody_has(entry.arrived.adapter):
+            because = f"no replica had loaded the adapter {entry.arrived.adapter!r} within {waited_s:.1f} s"
+            return self.turn_away(entry, Outcome.EXPIRED_NOBODY, because, now_s, admission.RETRY_AFTER_MIN_S)
         if line.anybody_serves():
             because = f"every replica was busy for {waited_s:.1f} s"
             wait_s = admission.clamp_retry_after(line.clears_s(now_s))

@@ -32,7 +32,7 @@ def way_for(line: Line, entry: Entry, seat: Seat | None, now_s: float) -> tuple[
         return None
     is_light, longer = line.is_light(entry), LONGER_RATIO * entry.arrived.prompt_tokens
     best: tuple[int, int, Seat, list[Entry]] | None = None
-    for other in line.seats:
+    for other in line.seats_for(entry):
         if not other.serves or not other.unbegun or (other.is_held and other.room(now_s) <= 0):
             continue
         if max(other.unbegun.values()) < longer:

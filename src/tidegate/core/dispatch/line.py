@@ -84,13 +84,14 @@ class Line:
         if self.tenants.is_contested:
             for seat in self.seats:
                 seat.hear(now_s)
-        candidates = open_seats(self.seats, now_s)
+        seats = self.seats_for(entry)
+        candidates = open_seats(seats, now_s)
         if self.tenants.is_contested:
             candidates = self._contested(entry, candidates, now_s)
         if not candidates:
             if not self.is_ramping:
                 return None
-            candidates = needed_seats(self.seats, now_s, self._wait_to_save_s(now_s))
+            candidates = needed_seats(seats, now_s, self._wait_to_save_s(now_s))
             if not candidates:
                 return None
         return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
@@ -107,7 +108,7 @@ class Line:
             return candidates
         if not is_light:
             return [seat for seat in candidates if seat.free > int(share * seat.route.slots)]
-        return candidates or open_seats(self.seats, now_s, LIGHT_AHEAD)
+        return candidates or open_seats(self.seats_for(entry), now_s, LIGHT_AHEAD)
 
     def is_light(self, entry: Entry) -> bool:
         """Its tenant is one of several and has little in flight."""
@@ -115,9 +116,50 @@ class Line:
 
     def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
         """A settled seat that is well, beside the one that works on this entry; None when none is free."""
-        settled = (s for s in open_seats(self.seats, now_s) if s.ramp is None and s.breaker.is_closed)
+        settled = (
+            s for s in open_seats(self.seats_for(entry), now_s) if s.ramp is None and s.breaker.is_closed
+        )
         found = [seat for seat in settled if seat.replica_id != but]
         return self._picker.pick(entry, found, now_s) if found else None
+
+    def seats_for(self, entry: Entry) -> list[Seat]:
+        """The replicas that have what it asks for."""
+        adapter = entry.arrived.adapter
+        if adapter is None:
+            return self.seats
+        return [seat for seat in self.seats if seat.known is None or adapter in seat.known]
+
+    def is_short_of(self, adapter: str | None) -> bool:
+        """Some that serve have not got this adapter."""
+        if adapter is None:
+            return False
+        return any(
+            seat.serves and seat.known is not None and adapter not in seat.known for seat in self.seats
+        )
+
+    def is_held_up_by(self, entry: Entry, now_s: float) -> bool:
+        """The entry finds no room for want of its adapter: others could go before it."""
+        adapter = entry.arrived.adapter
+        if not self._serves or not self.is_short_of(adapter):
+            return False
+        if not self.anybody_has(adapter):
+            return True
+        return bool(
+            open_seats([s for s in self.seats if s.known is not None and adapter not in s.known], now_s)
+        )
+
+    def anybody_has(self, adapter: str | None) -> bool:
+        """Somebody who serves has this adapter, or needs none."""
+        if adapter is None:
+            return True
+        return any(seat.serves and (seat.known is None or adapter in seat.known) for seat in self.seats)
+
+    def adapters_awaited(self) -> tuple[str, ...]:
+        """Those that somebody who was set aside waits for, and nobody has."""
+        if not self.queue.aside:
+            return ()
+        asked = {entry.arrived.adapter for entry in self.queue.aside.values()}
+        return tuple(sorted(name for name in asked if name is not None and not self.anybody_has(name)))
 
     def can_serve(self) -> bool:
         """Somebody serves, or can be started, as far as is known."""
@@ -148,7 +190,7 @@ class Line:
         """What each replica with room would cost this entry, in the router's terms; empty for other routers."""
         if not isinstance(self._picker, LeastSeconds):
             return []
-        return list(self._picker.explain(entry, open_seats(self.seats, now_s), now_s))
+        return list(self._picker.explain(entry, open_seats(self.seats_for(entry), now_s), now_s))
 
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
@@ -340,6 +382,7 @@ class Line:
             spilt_in_flight=self.spills.in_flight,
             spilt_cost_total=self.spills.cost_total,
             spilt_cost_last_h=self.spills.last_hour(now_s),
+            adapters_awaited=self.adapters_awaited(),
         )
 
 

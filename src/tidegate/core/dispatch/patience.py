@@ -36,7 +36,7 @@ class Patience:
     def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
         """A line that somebody waits in: end those who have waited too long, seat who can be."""
         floor = self._floor
-        effects: list[DispatchEffect] = []
+        effects = floor.refuse_adapters(line, now_s)
         while (oldest := line.queue.oldest()) is not None and line.expires_s(oldest) <= now_s:
             effects += floor.expire(oldest, line, now_s)
         effects += floor.fill(line, now_s)

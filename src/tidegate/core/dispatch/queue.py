@@ -20,6 +20,7 @@ from tidegate.core.dispatch.bands import Band
 from tidegate.core.dispatch.flows import Flow
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.settings import QueueLimits
+from tidegate.core.types import RequestId
 
 OTHERS_MAX = 16
 """Tenants looked at when the one whose turn it is may not take what is free."""
@@ -58,6 +59,8 @@ class Queue:
         """``total`` counts what no replica has been given yet, over all models' queues."""
         self.limits = limits
         self.held = Held()
+        self.aside: dict[RequestId, Entry] = {}
+        """Of these, those whose turn has come while no replica that has their adapter had room."""
         self._back = Held()
         """Of these, those that were sent before. They have been let in, and whoever comes is not to suffer for it
         that they are here and not at a replica."""
@@ -155,13 +158,31 @@ class Queue:
         """Take the entry out, wherever it stands; False when it does not wait here."""
         if not self.held.requests:
             return False
-        band = self._band(entry)
-        was_sent = entry.request_id in band.back
-        if not band.leave(entry):
-            return False
+        if self.aside.pop(entry.request_id, None) is not None:
+            was_sent = entry.attempts > 0
+        else:
+            band = self._band(entry)
+            was_sent = entry.request_id in band.back
+            if not band.leave(entry):
+                return False
         self.held.add(entry, -1)
         (self._back if was_sent else self._total).add(entry, -1)
         return True
+
+    def set_aside(self, entry: Entry) -> None:
+        """The entry waits on without holding up others."""
+        if self._band(entry).leave(entry):
+            self.aside[entry.request_id] = entry
+
+    def in_order_aside(self) -> Iterator[Entry]:
+        """Who is next of those set aside. Of each adapter's, only as many as are taken, and one more."""
+        full: set[str | None] = set()
+        for entry in list(self.aside.values()):
+            if entry.arrived.adapter in full:
+                continue
+            yield entry
+            if entry.request_id in self.aside:
+                full.add(entry.arrived.adapter)
 
     def first(self, now_s: float) -> Entry | None:
         """Who is next, without taking it out."""
@@ -234,7 +255,12 @@ class Queue:
     @property
     def mean_work(self) -> float | None:
         """The same of one of them, on average; None when nobody waits."""
-        return self.work / self.held.requests if self.held.requests else None
+        return self.work / self.turns if self.turns else None
+
+    @property
+    def turns(self) -> int:
+        """Those who wait for their turn."""
+        return self.held.requests - len(self.aside)
 
     @property
     def is_shared(self) -> bool:
@@ -248,6 +274,7 @@ class Queue:
     def oldest(self) -> Entry | None:
         """Who has waited longest; None when nobody waits."""
         found = [entry for band in self._bands if (entry := band.oldest()) is not None]
+        found += self.aside.values()
         return min(found, key=lambda entry: entry.arrived_s, default=None)
 
     def in_order(self) -> list[Entry]:
@@ -257,6 +284,7 @@ class Queue:
     def __iter__(self) -> Iterator[Entry]:
         for band in self._bands:
             yield from band
+        yield from self.aside.values()
 
     def _band(self, entry: Entry) -> Band:
         priority = entry.arrived.priority

@@ -29,6 +29,7 @@ class Seat:
         "heard_s",
         "in_flight",
         "is_held",
+        "known",
         "number",
         "opening",
         "opening_limit",
@@ -46,6 +47,8 @@ class Seat:
         """Its place in the table."""
         self.replica_id: ReplicaId = route.replica_id
         self.route = route
+        self.known = None if route.knows is None else frozenset(route.knows)
+        """LoRA adapters that it can be asked for; None: any."""
         self.in_flight: dict[RequestId, Entry] = {}
         self.tokens = 0
         self.unbegun: dict[RequestId, int] = {}
@@ -71,6 +74,12 @@ class Seat:
     def __repr__(self) -> str:
         held = f" {self.breaker!r} {self.pressure!r} {self.ramp!r}" if self.is_held else ""
         return f"<Seat {self.replica_id} {len(self.in_flight)}/{self.route.slots} tokens={self.tokens}{held}>"
+
+    def told(self, route: Route, number: int) -> None:
+        """What a new table says of it, and at which place."""
+        if route.knows != self.route.knows:
+            self.known = None if route.knows is None else frozenset(route.knows)
+        self.route, self.number = route, number
 
     @property
     def serves(self) -> bool:

@@ -18,16 +18,19 @@ from tidegate.core.effects import (
     Decision,
     Demote,
     Launch,
+    LoadAdapter,
     Prefetch,
     Promote,
     PublishRoutes,
     Shadowed,
     Sleep,
     Stop,
+    UnloadAdapter,
     Wake,
     WakeAt,
 )
 from tidegate.core.events import (
+    AdapterSeen,
     DemandReported,
     EngineReported,
     FleetConfigured,
@@ -66,6 +69,7 @@ FleetEvent = (
     | DemandReported
     | ReplicaSeen
     | ReplicaAdopted
+    | AdapterSeen
     | EngineReported
     | WeightsSeen
     | SignalsReported
@@ -75,7 +79,19 @@ FleetEvent = (
     | Tick
 )
 FleetEffect = (
-    Launch | Promote | Demote | Sleep | Wake | Stop | Prefetch | PublishRoutes | Decision | Shadowed | WakeAt
+    Launch
+    | Promote
+    | Demote
+    | Sleep
+    | Wake
+    | Stop
+    | LoadAdapter
+    | UnloadAdapter
+    | Prefetch
+    | PublishRoutes
+    | Decision
+    | Shadowed
+    | WakeAt
 )
 
 
@@ -114,7 +130,7 @@ class FleetController:
            Begin to replace a replica at which request after request fails.
         3. Decide each model's number: policy, guards, and last the limits over all.
         4. Act on the difference: keep, launch, drain.
-        5. Stop what has drained.
+        5. Stop what has drained; have LoRA adapters loaded that are missing, and unloaded that are not wanted.
         6. Publish the table if it has changed, or if it is time.
         7. At each tick, order weights that are likely to be needed.
         8. Ask to be woken at the next moment at which something is due.
@@ -128,6 +144,7 @@ class FleetController:
         effects += self._decide(by_model, now_s)  # 3
         effects += self._keeper.staffing.act(by_model, self._launching(now_s), now_s)  # 4
         effects += self._keeper.leaving.stop_drained(now_s)  # 5
+        effects += self._keeper.adapting.orders(self._plans, now_s)
         self._spending.advance(self._keeper.roster.replicas.prices(), now_s)
         effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
         if isinstance(event, Tick):
@@ -184,9 +201,13 @@ class FleetController:
             case ReplicaAdopted() | ReplicaSeen() | ScaledByHand() if self._early is not None:
                 self._early.append(event)
             case ReplicaAdopted():
+                self._keeper.adapting.look_again()
                 return list(self._keeper.seeing.adopt(event, now_s))
             case ReplicaSeen():
+                self._keeper.adapting.look_again()
                 return list(self._keeper.seeing.see(event, now_s))
+            case AdapterSeen():
+                self._keeper.adapting.hear(event, now_s)
             case DemandReported():
                 if self._routes.hear_version(event.report.route_version):
                     self._keeper.leaving.begin_drains_anew()

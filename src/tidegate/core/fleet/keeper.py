@@ -2,7 +2,7 @@
 
 It carries out numbers and decides none. The parts share one ``Roster``: ``Seeing`` takes in what was seen,
 ``Casting`` says who is to serve where a model has variants, ``Staffing`` brings each model to its number, ``Leaving`` sees
-to the ends.
+to the ends, ``Adapting`` to LoRA adapters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from tidegate.core.effects import Promote
 from tidegate.core.fleet import drain
+from tidegate.core.fleet.adapting import Adapting
 from tidegate.core.fleet.casting import Casting
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.leaving import Leaving
@@ -35,6 +36,7 @@ class Keeper:
         self.seeing = Seeing(self.roster, self.leaving)
         self.casting = Casting(self.roster)
         self.staffing = Staffing(self.roster, self.pools, self.leaving)
+        self.adapting = Adapting(self.roster.replicas)
         self._failing = FailureBook()
 
     def __repr__(self) -> str:
@@ -44,10 +46,12 @@ class Keeper:
         """These models exist now."""
         self.roster.plans = plans
         self.pools.keep_only(plans)
+        self.adapting.configure()
 
     def hear(self, report: DemandReport, now_s: float) -> None:
         """A gateway's report: what failed where."""
         self._failing.hear(report, now_s)
+        self.adapting.hear_report(report)
 
     # ---- what time brings ----
 
@@ -127,6 +131,7 @@ class Keeper:
         """When each replica is to be looked at again."""
         return [
             *self.staffing.leaves_s,
+            self.adapting.due_s,
             *(self._due_s(replica, now_s) for replica in self.roster.replicas.not_serving()),
         ]
 

@@ -116,11 +116,16 @@ class Plan:
 
     def is_outdated(self, replica: Replica) -> bool:
         """It was started in another way than one would be now. One that is lent by another model of its group
-        is started in that model's way."""
+        is started in that model's way. So is one that has had a LoRA adapter's name from another source: engines keep
+        what they have computed under it."""
         if replica.home != self.model and self.spec.pool.group:
             return replica.spec.pool.group != self.spec.pool.group
         now = self.variants.spec(replica.variant)
-        return now is not replica.spec and (now is None or now.command_hash != replica.spec.command_hash)
+        if now is replica.spec:
+            return False
+        if now is None or now.command_hash != replica.spec.command_hash:
+            return True
+        return replica.aboard is not None and replica.aboard.clashes(now)
 
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """What this model's policy wants, or what somebody has set instead, before the final clamp."""

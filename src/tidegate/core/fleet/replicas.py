@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from tidegate.core.events import EngineReported, ReplicaSeen
+from tidegate.core.fleet.aboard import Aboard
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.lifecycle import COMING_UP, ENDED, LIVE, IllegalTransition, Seen, State, advance
 from tidegate.core.nodes import NOWHERE, Place
@@ -91,6 +92,8 @@ class Replica:
     """When it was last told to sleep, until it does."""
     variant: str = ""
     """In which way of its model it was started; empty: as the model's own settings say."""
+    aboard: Aboard | None = None
+    """Its LoRA adapters; None: nothing is known of any."""
 
     # What follows from the state, kept beside it: a turn asks each replica for these again and again.
     is_coming_up: bool = field(init=False)
@@ -100,7 +103,14 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.home = self.home or self.model
+        if self.aboard is None and self.spec.adapters is not None:
+            self.aboard = Aboard(dict(self.spec.adapters) if self.spec.adapters_at_start else {})
         self._enter(self.state)
+
+    @property
+    def knows(self) -> tuple[str, ...] | None:
+        """LoRA adapters that it can be asked for; None: any."""
+        return None if self.aboard is None else self.aboard.names
 
     @property
     def is_emptying(self) -> bool:
@@ -246,6 +256,7 @@ class Replicas:
         state: State = State.SERVING,
         variant: str = "",
         place: Place = NOWHERE,
+        aboard: Aboard | None = None,
     ) -> Replica:
         """A record for a replica that serves already, or sleeps."""
         number = _number_in(replica_id)[1]
@@ -264,6 +275,7 @@ class Replicas:
                 ready_s=now_s,
                 has_served=True,
                 variant=variant,
+                aboard=aboard,
             )
         )
 

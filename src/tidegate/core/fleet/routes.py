@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tidegate.core.effects import PublishRoutes
+from tidegate.core.fleet.adapting import troubles_of
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
@@ -67,6 +68,7 @@ def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...
             and last.state is State.SERVING is replica.state
             and last.address is replica.address
             and last.leaves_at_s == replica.leaves_at_s
+            and last.knows is replica.knows
         ):
             routes.append(last)  # what it was started for does not change, and nearly always it is so
         elif not replica.is_ended:
@@ -90,6 +92,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         and last.expected_ready_s == ready_s
         and last.address == replica.address
         and last.leaves_at_s == replica.leaves_at_s
+        and last.knows == replica.knows
     ):
         return last
     replica.route = Route(
@@ -101,6 +104,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         engine=replica.spec.engine,
         expected_ready_s=ready_s,
         gpu=route_gpu(replica.variant, replica.spec),
+        knows=replica.knows,
         leaves_at_s=replica.leaves_at_s,
     )
     return replica.route
@@ -120,7 +124,8 @@ def model_route(
     """
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
-            return ModelRoute(plan.model, can_serve=True, sheds=plan.sheds)
+            troubles = troubles_of(plan, replicas)
+            return ModelRoute(plan.model, can_serve=True, sheds=plan.sheds, troubles=troubles)
     if plan.kept_at_none is not None:  # 2
         return ModelRoute(plan.model, False, *plan.kept_at_none)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 3

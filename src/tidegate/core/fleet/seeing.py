@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from tidegate.core.effects import Stop
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.fleet.aboard import Aboard
 from tidegate.core.fleet.demand import known
 from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.pooling import WAKE_AGAIN_S
@@ -38,8 +40,11 @@ class Seeing:
         alien = FleetModel(engine="", gpus=len(place.gpus), memory_bytes=place.memory_bytes)
         spec = plan.spec_as(event.variant) if plan else alien
         state = State.SLEEPING if event.is_asleep else State.SERVING
+        aboard = None if event.adapters is None else Aboard(event.adapters, event.adapters_before)
+        if aboard is not None and aboard.clashes(spec):
+            spec = replace(spec)  # a copy: it was not started as one would be now
         replica = self._roster.replicas.adopt(
-            event.replica_id, event.model, spec, event.address, now_s, state, event.variant, place
+            event.replica_id, event.model, spec, event.address, now_s, state, event.variant, place, aboard
         )
         if plan is None:
             replica.move(Seen.UNWANTED, now_s)

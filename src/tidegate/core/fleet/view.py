@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.fleet.budget import Spent
@@ -50,6 +50,10 @@ class ReplicaView:
     """``default``, or the name of another one; empty where its model has none."""
     slots: int = 0
     """Requests it takes at once."""
+    adapters: tuple[str, ...] | None = None
+    """LoRA adapters that it can be asked for."""
+    troubles: dict[str, str] = field(default_factory=dict)
+    """Adapters that it could not be given, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ class ModelView:
     """The number that somebody set; None: the law's counts."""
     variants: tuple[str, ...] = ("",)
     """Their names, ``default`` first; a nameless one where there are none."""
+    adapters: tuple[str, ...] = ()
+    """LoRA adapters that it is to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +139,7 @@ def model_view(
         hand=plan.hand,
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
         variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
+        adapters=tuple(name for name, _ in plan.spec.adapters or ()),
     )
 
 
@@ -162,4 +169,6 @@ def _replica_view(replica: Replica, demand: DemandBook, own: str) -> ReplicaView
         kv_usage_ratio=engine.kv_usage_ratio if engine else None,
         variant=replica.variant or own,
         slots=replica.spec.slots,
+        adapters=replica.knows,
+        troubles=replica.aboard.told if replica.aboard is not None else {},
     )

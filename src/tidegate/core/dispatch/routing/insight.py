@@ -85,6 +85,8 @@ class Insight:
                     self._found(entry, self.loads[replica_id], now_s)
             if replica_id in self.loads and route.adapters is not None:
                 self.adapters.believe(replica_id, route.adapters)
+            if replica_id in self.loads and route.knows is not None:
+                self.adapters.keep_only(replica_id, route.knows)
         if self.loads.keys() != known:
             self._kinds = tuple(dict.fromkeys(load.capacity for load in self.loads.values()))
             self._take_over(now_s)

@@ -24,7 +24,7 @@ LOAD_LEAST_S, LOAD_MOST_S = 0.005, 60.0
 class Shelves:
     """One replica's adapters."""
 
-    __slots__ = ("active", "gpu", "host")
+    __slots__ = ("active", "gpu", "host", "known")
 
     def __init__(self) -> None:
         self.gpu: OrderedDict[str, None] = OrderedDict()
@@ -33,6 +33,8 @@ class Shelves:
         """Loaded here before."""
         self.active: dict[str, int] = {}
         """Requests in flight by adapter; these cannot be put out."""
+        self.known: tuple[str, ...] | None = None
+        """What it can be asked for, as told last."""
 
 
 class Residency:
@@ -75,6 +77,17 @@ class Residency:
         for adapter in loaded:
             if adapter not in shelves.gpu:
                 self._gain(replica_id, shelves, adapter)
+
+    def keep_only(self, replica_id: ReplicaId, known: tuple[str, ...]) -> None:
+        """It has been rid of all others; those at work go when that ends."""
+        shelves = self._shelves[replica_id]
+        if known is shelves.known:
+            return
+        shelves.known = known
+        shelves.host.intersection_update(known)
+        for adapter in [name for name in shelves.gpu if name not in known and name not in shelves.active]:
+            del shelves.gpu[adapter]
+            self._lose(replica_id, adapter)
 
     def seconds(self, replica_id: ReplicaId, adapter: str) -> float:
         """What using the adapter there costs.

@@ -1,0 +1,110 @@
+"""One replica's LoRA adapters on this machine: fetched, given to its engine, written down, taken away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import msgspec
+
+from tidegate.backends import loras
+from tidegate.backends.base import Report
+from tidegate.backends.engine_client import EngineClient
+from tidegate.backends.local.model import LocalModel
+from tidegate.backends.local.provisions import Provision, Provisions
+from tidegate.backends.local.state import Record
+from tidegate.core.events import AdapterSeen
+from tidegate.core.types import ReplicaId
+from tidegate.weights.errors import WeightsError
+
+
+class Host(Protocol):
+    """The replica, as far as this needs it."""
+
+    replica_id: ReplicaId
+    model: LocalModel
+    """Its engine's settings; requests are rewritten by the adapters in them."""
+    is_ready: bool
+
+    @property
+    def record(self) -> Record: ...
+
+    @property
+    def provision(self) -> Provision | None: ...
+
+    def write(self, record: Record, what: str) -> None: ...
+
+
+class Adapters:
+    """Carries out orders about one replica's adapters, beside whatever else it does."""
+
+    def __init__(self, host: Host, client: EngineClient, provisions: Provisions, report: Report) -> None:
+        self._host = host
+        self._client = client
+        self._provisions = provisions
+        self._report = report
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Adapters of {self._host.replica_id}, {len(self._tasks)} orders under way>"
+
+    def load(self, adapter: str, source: str, mark: str) -> None:
+        """Have one loaded from this source; AdapterSeen is reported."""
+        self._later(self._load(adapter, source, mark), adapter)
+
+    def unload(self, adapter: str) -> None:
+        """Have one unloaded; AdapterSeen is reported."""
+        self._later(self._unload(adapter), adapter)
+
+    def leave(self) -> None:
+        """The replica ends, or is left: nothing is carried out any more, and nothing reported."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _later(self, work: Coroutine[Any, Any, None], adapter: str) -> None:
+        task = asyncio.create_task(work, name=f"adapter {adapter} at replica {self._host.replica_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _load(self, adapter: str, source: str, mark: str) -> None:
+        problem = await self._try_to_load(adapter, source, mark)
+        if problem is None:
+            self._note({**self._host.record.adapters, adapter: mark})
+        self._report(AdapterSeen(self._host.replica_id, adapter, problem is None, problem or ""))
+
+    async def _try_to_load(self, adapter: str, source: str, mark: str) -> str | None:
+        host = self._host
+        api, provision = host.model.adapter.lora_api, host.provision
+        if api is None or provision is None or not host.is_ready:
+            return f"engine {host.model.adapter.name} cannot load it now"
+        try:
+            path = await self._provisions.add(provision, source)
+        except WeightsError as error:
+            return f"it cannot be had: {error.because}"
+        # Before it is done: whoever takes over must know under which names something may be cached.
+        self._note(host.record.adapters, before={adapter: mark})
+        problem = await loras.load(self._client, host.record.address, api, adapter, path)
+        if problem is None:
+            self._have({**(host.model.spec.lora or {}), adapter: path})
+        return problem
+
+    async def _unload(self, adapter: str) -> None:
+        host = self._host
+        self._have({name: path for name, path in (host.model.spec.lora or {}).items() if name != adapter})
+        self._note({name: mark for name, mark in host.record.adapters.items() if name != adapter})
+        api, problem = host.model.adapter.lora_api, None
+        if api is not None:
+            problem = await loras.unload(self._client, host.record.address, api, adapter)
+        self._report(AdapterSeen(host.replica_id, adapter, problem is not None, problem or ""))
+
+    def _have(self, paths: Mapping[str, str]) -> None:
+        model = self._host.model
+        self._host.model = replace(model, spec=replace(model.spec, lora=paths))
+
+    def _note(self, now: dict[str, str], before: Mapping[str, str] = {}) -> None:
+        record = self._host.record
+        ever = {**record.adapters_before, **before}
+        record = msgspec.structs.replace(record, adapters=now, adapters_before=ever)
+        self._host.write(record, "its adapters")
