@@ -66,6 +66,29 @@ def test_a_replica_names_the_decision_that_started_it(journal):
     assert f"Launch {order['replica_id']}" in done.output
 
 
+def test_a_request_says_where_it_went_and_what_every_replica_with_room_would_have_cost(journal):
+    turns = [json.loads(line) for line in journal.read_text().splitlines()]
+    sent = [effect["Send"] for turn in turns for effect in turn.get("effects", ()) if "Send" in effect]
+    last = sent[-300]  # many replicas serve by then
+
+    asked = ("explain", journal, "--request", last["request_id"])
+    request = json.loads(tidegate(*asked, "--json").stdout)["request"]
+    (choice,) = request["choices"]
+
+    assert request["arrived"]["request_id"] == last["request_id"]
+    assert request["is_as_recorded"]
+    assert request["record"]["outcome"] == "completed"
+    assert len(choice["terms"]) > 1
+    soonest = min(choice["terms"], key=lambda terms: terms["total_s"])
+    assert soonest["replica_id"] == choice["replica_id"] == last["replica_id"]
+    assert soonest["total_s"] == pytest.approx(
+        sum(seconds for name, seconds in soonest.items() if name.endswith("_s") and name != "total_s")
+    )
+    told = tidegate(*asked).output
+    assert f"sent to {last['replica_id']}, attempt 1" in told
+    assert "prefill" in told
+
+
 def test_the_decision_in_force_at_a_moment(journal):
     at_90 = json.loads(tidegate("explain", journal, "--at", "90", "--json").stdout)["decisions"]
 
@@ -77,6 +100,7 @@ def test_the_decision_in_force_at_a_moment(journal):
     "arguments, said",
     [
         (["9999"], "no decision 9999: there are 1 to"),
+        (["--request", "nobody"], "--request nobody: the journal has no such request"),
         (["1", "--at", "3"], "name one of them"),
         (["--model", "nobody"], "has no decision about 'nobody'"),
         (["--at", "-5"], "the first decision is at 0 s"),

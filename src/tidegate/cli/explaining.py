@@ -1,4 +1,5 @@
-"""``tidegate explain``: why a decision was made, what held it back, and what one replica more or less would have done."""
+"""``tidegate explain``: why a decision was made, what held it back, and what one replica more or less would have done;
+or why a request was sent where it was."""
 
 from __future__ import annotations
 
@@ -20,15 +21,24 @@ LISTED = 20
 @click.argument("which", metavar="[ID]", required=False)
 @click.option("--at", "at_s", type=float, metavar="SECONDS", help="The decision in force at this moment.")
 @click.option("--model", help="Decisions about this model only.")
+@click.option("--request", "request_id", metavar="ID", help="Why this request was sent where it was.")
 @click.option("--all", "show_all", is_flag=True, help=f"List every decision, not only the last {LISTED}.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def explain_command(
-    journal: Path, which: str | None, at_s: float | None, model: str | None, *, show_all: bool, as_json: bool
+    journal: Path,
+    which: str | None,
+    at_s: float | None,
+    model: str | None,
+    request_id: str | None,
+    *,
+    show_all: bool,
+    as_json: bool,
 ) -> None:
     """Say why a decision was made, from the journal that it was written to.
 
     ID is a decision's number in the list, or a replica's id: then the decision that started or ended it. Without an ID
-    the decisions that changed a number are listed, the last ones if they are many.
+    the decisions that changed a number are listed, the last ones if they are many. With --request it says where a request
+    was sent, and what each replica with room would have cost it.
     """
     import msgspec
 
@@ -36,7 +46,11 @@ def explain_command(
     from tidegate.runtime.replay import JournalError, journal_files
 
     try:
-        found = list(decisions(journal_files(journal)))
+        files = journal_files(journal)
+        if request_id is not None:
+            _explain_request(files, request_id, as_json=as_json)
+            return
+        found = list(decisions(files))
     except JournalError as error:
         raise click.UsageError(str(error)) from error
     if model is not None:
@@ -72,6 +86,21 @@ def _chosen(found: list[Recorded], which: str | None, at_s: float | None) -> lis
     if not named:
         raise click.UsageError(f"no decision {which}: there are {found[0].number} to {found[-1].number}")
     return named
+
+
+def _explain_request(files: list[Path], request_id: str, *, as_json: bool) -> None:
+    import msgspec
+
+    from tidegate.cli.explaining_requests import keyed, show
+    from tidegate.runtime.routed import routed
+
+    found = routed(files, request_id)
+    if found is None:
+        raise click.UsageError(f"--request {request_id}: the journal has no such request")
+    if as_json:
+        click.echo(msgspec.json.encode({"request": keyed(found)}).decode())
+    else:
+        show(found)
 
 
 # ---- for people ----

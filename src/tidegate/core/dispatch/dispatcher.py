@@ -22,7 +22,7 @@ from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.patience import Patience
 from tidegate.core.dispatch.prefix import PrefixStats
-from tidegate.core.dispatch.routing.cost import Terms
+from tidegate.core.dispatch.routing.cost import Choice, Terms
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift
@@ -151,6 +151,11 @@ class Dispatcher:
         entry = self._floor.ledger.find(request_id)
         line = None if entry is None else self._floor.lines.get(entry.model)
         return [] if entry is None or line is None else line.explain(entry, now_s)
+
+    def ask_about(self, request_id: RequestId) -> list[Choice]:
+        """Keep why this request is sent where it is, from now on: the list grows with each time that it is sent."""
+        self._floor.asked_about, self._floor.choices = request_id, []
+        return self._floor.choices
 
     # ---- a request comes in ----
 

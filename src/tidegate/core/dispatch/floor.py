@@ -11,6 +11,7 @@ from tidegate.core.dispatch.giving_way import way_for
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.queue import Held
+from tidegate.core.dispatch.routing.cost import Choice
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.shift import Shift, of_version
@@ -29,7 +30,7 @@ from tidegate.core.effects import (
 )
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import ALL_QUEUES, QueueLimits
-from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad
+from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad, RequestId
 
 DispatchEffect = (
     Send | Hedge | Resume | Spill | Reject | CancelUpstream | Report | Record | RolledBack | WakeAt
@@ -56,6 +57,9 @@ class Floor:
         self.wake_s: float | None = None
         self.news: list[RolledBack] = []
         """Not told yet."""
+        self.asked_about: RequestId | None = None
+        """Somebody wants to know where this request is sent, and why; None when nobody asks."""
+        self.choices: list[Choice] = []
         self._gateway = gateway
 
     def __repr__(self) -> str:
@@ -163,6 +167,10 @@ class Floor:
         """
         seat = line.choose(entry, now_s)
         way = way_for(line, entry, seat, now_s) if line.tenants.is_contested else None
+        if way is not None:
+            seat = way[0]
+        if seat is not None and entry.request_id == self.asked_about:
+            self.choices.append(Choice(now_s, seat.replica_id, tuple(line.explain(entry, now_s))))
         if way is None:
             return None if seat is None else [self.seat(entry, line, seat, now_s)]
         seat, gone = way

@@ -57,6 +57,15 @@ class Terms(NamedTuple):
     cached_tokens: float
 
 
+class Choice(NamedTuple):
+    """A replica that a request was given, and what each with room would have cost it then."""
+
+    at_s: float
+    replica_id: ReplicaId
+    terms: tuple[Terms, ...]
+    """Empty where the router adds up no seconds."""
+
+
 class LeastSeconds:
     """The router of one model: it chooses, and learns from what becomes of its choices."""
 
