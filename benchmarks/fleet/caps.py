@@ -32,7 +32,7 @@ def run(asked: Asked) -> dict[str, Any]:
     days = sum(answer[4] for answer in answers)
     asked.say(f"{total} turns in {WORLDS} worlds, {launches} launches, {days:.0f} days")
     for what, share in sorted(peaks.items()):
-        asked.say(f"  {what:<16} at most {100 * share:6.2f} % of its cap; above 90 % in {full[what]} worlds")
+        asked.say(f"  {what:<18} at most {100 * share:6.2f} % of its cap; above 90 % in {full[what]} worlds")
     asked.say(f"  exceeded: {len(broken)} times")
     for line in broken[:5]:
         asked.say(f"    {line}")

@@ -1,7 +1,8 @@
 """A fleet driven by chance, and somebody who only sees orders and ends, and keeps the books on the caps.
 
 The onlooker shares nothing with the controller: from each launch until the process is seen to have ended a replica
-counts, with its GPUs unless it has been seen to sleep and nobody has ordered it to wake.
+counts, with its GPUs unless it has been seen to sleep and nobody has ordered it to wake. In half of the worlds the GPUs are
+those of nodes, and each one of them has its own line in the books.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling, ScalingPolicy
 from tidegate.core.types import (
     Address,
@@ -54,6 +56,8 @@ def models(dice: random.Random) -> dict[ModelId, FleetModel]:
             ),
             restarts=Restarts(backoff_max_s=4, retry_failed_s=30),
             gpus=dice.choice([1, 1, 2, 4]),
+            kind=dice.choice(["", "", "h100"]),
+            memory_bytes=dice.choice([None, None, 20, 40]),
             price_per_h=dice.choice([1.0, 2.5, 4.0]),
             start_deadline_s=120,
             drain_deadline_s=dice.choice([10.0, 60.0]),
@@ -82,12 +86,26 @@ def limits(dice: random.Random) -> FleetLimits:
     )
 
 
+def nodes(dice: random.Random) -> tuple[Node, ...]:
+    """A few, of two kinds, or none: then GPUs are only counted."""
+    if dice.random() < 0.5:
+        return ()
+    found = []
+    for name in ("n1", "n2", "n3")[: dice.randint(1, 3)]:
+        kind, memory = dice.choice(["h100", "l40s"]), dice.choice([None, 80])
+        found.append(Node(name, tuple(Gpu(index, memory, kind) for index in range(dice.choice([1, 4, 8])))))
+    return tuple(found)
+
+
 @dataclass
 class Onlooker:
     """The books."""
 
     limits: FleetLimits
     specs: dict[ModelId, FleetModel]
+    nodes: tuple[Node, ...] = ()
+    places: dict[ReplicaId, Place] = field(default_factory=dict)
+    """Where each replica was told to go."""
     owners: dict[ReplicaId, ModelId] = field(default_factory=dict)
     """Of each replica that exists: the model it was launched for."""
     asleep: set[ReplicaId] = field(default_factory=set)
@@ -136,6 +154,35 @@ class Onlooker:
         self._hold("GPUs", self.limits.max_gpus, gpus)
         self._hold("money per hour", self.limits.max_cost_per_h, rate)
         self._hold("starts per hour", self.limits.max_starts_per_hour, len(self.starts))
+        self._look_at_gpus()
+
+    def _look_at_gpus(self) -> None:
+        carried: dict[tuple[str, int], list[int | None]] = {}
+        for replica_id in self.owners:
+            place = self.places.get(replica_id)
+            if place is not None and replica_id not in self.asleep:
+                for index in place.gpus:
+                    carried.setdefault((place.node, index), []).append(place.memory_bytes)
+        for node in self.nodes:
+            for gpu in node.gpus:
+                taken = carried.get((node.name, gpu.index), [])
+                if gpu.memory_bytes is None or None in taken:
+                    self._hold("replicas on a GPU", 1, len(taken))
+                elif taken:
+                    self._hold("memory of a GPU", gpu.memory_bytes, sum(each or 0 for each in taken))
+
+    def told(self, order: Launch) -> None:
+        """Somebody is to be started, on GPUs that exist, and on as many as it needs."""
+        self.owners[order.replica_id] = order.model
+        spec, place = self.specs[order.model], order.place
+        if not self.nodes:
+            return
+        known = {(node.name, gpu.index): gpu.kind for node in self.nodes for gpu in node.gpus}
+        kinds = [known.get((place.node, index)) for index in place.gpus] if place else []
+        if place is None or len(set(place.gpus)) != spec.gpus or not set(kinds) <= {spec.kind or kinds[0]}:
+            self.broken.append(f"at {self.at_s:.1f} s: {order.replica_id} was told {place}")
+            return
+        self.places[order.replica_id] = place
 
     def _hold(self, what: str, cap: float | None, used: float) -> None:
         if cap is None:
@@ -152,7 +199,7 @@ class World:
         self.dice = random.Random(seed)
         self.specs = models(self.dice)
         limit = limits(self.dice)
-        self.books = Onlooker(limit, self.specs)
+        self.books = Onlooker(limit, self.specs, nodes(self.dice))
         self.brain = FleetController()
         self.now_s = 0.0
         self.table = None
@@ -161,7 +208,7 @@ class World:
         self.known: list[ReplicaId] = []
         self.loads = dict.fromkeys(self.specs, 0)
         self.launches = self.steps = 0
-        self.on(FleetConfigured(self.specs, limit))
+        self.on(FleetConfigured(self.specs, limit, self.books.nodes))
 
     def on(self, event: object) -> None:
         """One turn; its orders go to the backend, and to the books."""
@@ -175,7 +222,7 @@ class World:
         match effect:
             case Launch():
                 self.launches += 1
-                books.owners[effect.replica_id] = effect.model
+                books.told(effect)
                 books.starts.append(self.now_s)
                 self.known = [*self.known[-40:], effect.replica_id]
                 seen = Seen.READY if dice.random() < 0.9 else Seen.EXITED
@@ -246,6 +293,7 @@ class World:
         """Its process is gone."""
         self.books.owners.pop(replica_id, None)
         self.books.asleep.discard(replica_id)
+        self.books.places.pop(replica_id, None)
         self.doing.pop(replica_id, None)
         self.on(ReplicaSeen(replica_id, Seen.EXITED))
 
