@@ -9,6 +9,7 @@ from tidegate.core.effects import Decision, Launch, Record
 from tidegate.core.events import DemandReported, FleetConfigured, ReplicaSeen, ScaledByHand
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, SpillBounds
 from tidegate.core.types import (
@@ -105,6 +106,18 @@ def test_what_is_spilt_and_what_was_set_by_hand_stand_on_the_page():
     }
     (plain,) = fleet_page(controller.state(102.0), Ledger.of(told), {"qwen": QWEN}, gateway="").models
     assert plain.spill is None
+
+
+def test_each_replica_says_on_which_gpus_it_stands():
+    spec = replace(QWEN.fleet, gpus=2)
+    nodes = (Node("n1", (Gpu(0), Gpu(1), Gpu(2))),)
+    controller = FleetController()
+    controller.on(FleetConfigured({"qwen": spec}, FleetLimits(), nodes), 100.0)
+    controller.on(DemandReported(report()), 101.0)
+
+    (qwen,) = fleet_page(controller.state(102.0), Ledger.of(report()), {"qwen": QWEN}, gateway="").models
+    assert [(replica.node, replica.gpus) for replica in qwen.replicas] == [("n1", (0, 1))]
+    assert (qwen.desired, qwen.held_by) == (1, "fleet.gpus")
 
 
 def test_before_the_first_report_the_page_says_what_the_controller_knows():

@@ -160,5 +160,10 @@ def test_a_policy_file_with_nodes_is_simulated_on_them(tmp_path):
     assert found["nodes"]["n2"]["gpu_hours_used"] == 0
     assert found["replicas"]["max"] == 1
     assert found["cost"] == pytest.approx(8.0 * found["replica_hours"], rel=1e-6)
-    told = CliRunner().invoke(cli, asked)
+    told = CliRunner().invoke(cli, [*asked, "--journal", str(tmp_path / "day.jsonl")])
     assert "GPU-hours in use, by node" in told.stdout
+    decided = json.loads(CliRunner().invoke(cli, ["explain", str(tmp_path / "day.jsonl"), "--json"]).stdout)
+    first = next(one for one in decided["decisions"] if one["orders"])
+    assert first["orders"][0]["place"] == {"node": "n1", "gpus": [0, 1], "memory_bytes": None}
+    explained = CliRunner().invoke(cli, ["explain", str(tmp_path / "day.jsonl"), str(first["number"])])
+    assert "Launch m-1 on GPUs 0, 1 of n1:" in explained.stdout

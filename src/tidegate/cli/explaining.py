@@ -149,7 +149,10 @@ def _explain(one: Recorded, of: int) -> None:
     click.echo(f"  {_verdict(decision)}")
     for order in one.orders:
         variant = f" ({order.variant})" if order.variant else ""
-        click.echo(f"\n  {order.at_s:,.3f} s  {order.order} {order.replica_id}{variant}: {order.because}")
+        place = f" on {order.place}" if order.place else ""
+        click.echo(
+            f"\n  {order.at_s:,.3f} s  {order.order} {order.replica_id}{variant}{place}: {order.because}"
+        )
     click.echo()
 
 

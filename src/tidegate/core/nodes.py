@@ -37,6 +37,11 @@ class Place:
     memory_bytes: int | None = None
     """What it takes on each of them; None: they are its own."""
 
+    def __str__(self) -> str:
+        """As people read it: ``GPUs 0, 1 of n1``."""
+        which = "GPU" if len(self.gpus) == 1 else "GPUs"
+        return f"{which} {', '.join(map(str, self.gpus))} of {self.node}"
+
 
 NOWHERE = Place("", ())
 """Of a replica that needs no GPUs, or whose GPUs nobody chooses."""

@@ -157,6 +157,8 @@ def _replica(view: ReplicaView, ledger: Ledger) -> ReplicaPage:
         variant=view.variant,
         adapters=view.adapters,
         adapter_troubles=view.troubles,
+        node=view.place.node if view.place else None,
+        gpus=view.place.gpus if view.place else (),
     )
 
 

@@ -37,6 +37,10 @@ class ReplicaPage:
     """LoRA adapters that it can be asked for; None: nothing is known of any."""
     adapter_troubles: dict[str, str] = field(default_factory=dict)
     """Adapters that it could not be given or rid of, and why."""
+    node: str | None = None
+    """Where its GPUs are; None where it has none, or nobody knows the nodes."""
+    gpus: tuple[int, ...] = ()
+    """Their indexes there. While it sleeps others may have them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from tidegate.core.effects import Decision
+from tidegate.core.nodes import Place
 from tidegate.core.types import ModelId, ReplicaId
 from tidegate.runtime.replay import JournalError, Replayed, read
 
@@ -25,6 +26,8 @@ class Order:
     because: str
     variant: str = ""
     """Of a launch: in which of the model's ways; empty: as its own settings say."""
+    place: Place | None = None
+    """Of a launch: on which GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,7 @@ class _Head(msgspec.Struct, frozen=True):
     because: str = ""
     model: str | None = None
     variant: str = ""
+    place: Place | None = None
 
 
 def decisions(files: list[Path]) -> Iterator[Recorded]:
@@ -79,8 +83,8 @@ def decisions(files: list[Path]) -> Iterator[Recorded]:
                 model = model_of.get(head.replica_id)
                 decided = last.get(model) if model is not None else None
                 if decided is not None:
-                    order = Order(turn.t, name, ReplicaId(head.replica_id), head.because, head.variant)
-                    decided.orders.append(order)
+                    about, why = ReplicaId(head.replica_id), head.because
+                    decided.orders.append(Order(turn.t, name, about, why, head.variant, head.place))
 
 
 def _decision(raw: msgspec.Raw, source: str) -> Decision:

@@ -213,7 +213,7 @@ class SimFleet:
             held = self._inventory.hold(place, self._kernel.now_s)
             if held is None:
                 del self._places[replica_id]
-                self.end(replica_id, f"GPUs {place.gpus} of {place.node} are not free")
+                self.end(replica_id, f"another replica has {place}")
             else:
                 got(held)
         elif node is not None:

@@ -64,7 +64,11 @@ class Launching:
             return None
         if cap == NO_PLACE:
             clear = self._cleared()
-            return None if clear is None or clear.fits(place) else Block(cap, _is_taken(place), None)
+            return (
+                None
+                if clear is None or clear.fits(place)
+                else Block(cap, f"it sleeps on {place}, which another replica has", None)
+            )
         return None if self._is_leaving else Block(cap, *self._explain(cap))
 
     def has_room_beside(self, plan: Plan) -> bool:
@@ -149,10 +153,3 @@ class Launching:
                 return "one more would break the fleet's limit of money per day", None
             case _:
                 return "one more would break the fleet's limit of money per hour", None
-
-
-def _is_taken(place: Place) -> str:
-    which = "GPU" if len(place.gpus) == 1 else "GPUs"
-    return (
-        f"it sleeps on {which} {', '.join(map(str, place.gpus))} of {place.node}, which another replica has"
-    )

@@ -14,6 +14,7 @@ from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.variants import DEFAULT
 from tidegate.core.lifecycle import State
+from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ModelId, ModelRoute, ReplicaId
 
 
@@ -54,6 +55,8 @@ class ReplicaView:
     """LoRA adapters that it can be asked for."""
     troubles: dict[str, str] = field(default_factory=dict)
     """Adapters that it could not be given, and why."""
+    place: Place | None = None
+    """Its GPUs; None where it has none, or nobody knows the nodes. While it sleeps others may have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +174,5 @@ def _replica_view(replica: Replica, demand: DemandBook, own: str) -> ReplicaView
         slots=replica.spec.slots,
         adapters=replica.knows,
         troubles=replica.aboard.told if replica.aboard is not None else {},
+        place=replica.place if replica.place.gpus else None,
     )

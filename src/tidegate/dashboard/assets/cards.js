@@ -54,7 +54,8 @@ class Tile {
     say(this.state, COMING_UP.includes(state) ? `${state} ${since}` : state);
     this.bar.style.width = `${slots && inFlight ? Math.min(100, (100 * inFlight) / slots) : 0}%`;
     say(this.load, slots ? `${inFlight ?? UNKNOWN} / ${slots}` : `${inFlight ?? UNKNOWN} in flight`);
-    const facts = [replica.id, replica.variant && `variant ${replica.variant}`, `${state} for ${since}`, replica.address ?? "no address yet",
+    const place = replica.node && `${replica.gpus.length === 1 ? "GPU" : "GPUs"} ${replica.gpus.join(", ")} of ${replica.node}`;
+    const facts = [replica.id, replica.variant && `variant ${replica.variant}`, place, `${state} for ${since}`, replica.address ?? "no address yet",
       `${inFlight ?? UNKNOWN} of ${slots} slots in use`, `${number(tokens)} tokens in flight`, replica.detail];
     this.node.title = facts.filter(Boolean).join("\n");
   }
