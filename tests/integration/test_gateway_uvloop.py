@@ -9,13 +9,19 @@ import inspect
 import pytest
 import uvloop
 
-from integration import test_gateway_departures, test_gateway_failures, test_gateway_relay
+from integration import (
+    test_gateway_departures,
+    test_gateway_failures,
+    test_gateway_relay,
+    test_gateway_spill,
+)
 from integration.gateway_world import Engine, chat, post, wait_until, world
+from integration.test_gateway_spill import certificate  # noqa: F401 (fixture)
 from tidegate.gateway.upstream import UpstreamConnection
 
 STORIES = [
     story
-    for module in (test_gateway_departures, test_gateway_failures, test_gateway_relay)
+    for module in (test_gateway_departures, test_gateway_failures, test_gateway_relay, test_gateway_spill)
     for name, story in vars(module).items()
     if name.startswith("test_")
     and inspect.iscoroutinefunction(story)
@@ -27,6 +33,11 @@ STORIES = [
 def test_it_is_the_same_on_uvloop(story):
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(story())
+
+
+def test_a_request_is_spilt_over_tls_on_uvloop_too(certificate, monkeypatch):  # noqa: F811 (fixture)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test_gateway_spill.test_over_tls_to_whom_the_machine_trusts(certificate, monkeypatch))
 
 
 async def _leave_as_the_engine_is_reached(monkeypatch):
