@@ -1,10 +1,14 @@
 """What spilling does to a run: who is answered, when, and for how much."""
 
 import pytest
+from click.testing import CliRunner
 
 from sim.worlds import CLOCKWORK, Notes, run, steady, world
+from tidegate.cli.explaining import explain_command
 from tidegate.core.effects import Spill
 from tidegate.core.settings import QueueLimits, SpillBounds
+from tidegate.runtime.plain_journal import PlainJournal
+from tidegate.runtime.routed import routed
 from tidegate.sim.figures import as_json
 from tidegate.sim.scenario import Slo
 
@@ -79,3 +83,30 @@ def test_the_same_orders_as_live():
     spills = [effect for turn in notes.turns for effect in turn[3] if isinstance(effect, Spill)]
     assert spills
     assert all("the queue is full" in effect.because for effect in spills)
+
+
+def test_explain_says_of_a_request_that_it_was_spilt_and_why(tmp_path):
+    rows = steady(100.0, 1.0, prompt=10, output=100)
+    scenario = world(
+        law=CLOCKWORK,
+        slots=4,
+        min_replicas=1,
+        max_replicas=1,
+        queue=QueueLimits(max_requests=1),
+        spill=PRICED,
+    )
+    notes, path = Notes(), tmp_path / "journal.jsonl"
+    with PlainJournal(path, "run") as journal:
+        run(rows, scenario, journal=journal)
+    run(rows, scenario, journal=notes)
+    orders = [effect for turn in notes.turns for effect in turn[3] if isinstance(effect, Spill)]
+
+    found = routed([path], orders[0].request_id)
+    assert found.spilt is not None
+    assert found.spilt[1] == orders[0]
+    assert found.choices == ()
+    assert found.is_as_recorded
+    assert found.record.spilt_cost == pytest.approx(10 * 1e-4 + 100 * 1e-3)
+    told = CliRunner().invoke(explain_command, [str(path), "--request", orders[0].request_id]).output
+    assert "spilt, 0.000 s after it came: the queue is full" in told
+    assert "for 0.101000" in told

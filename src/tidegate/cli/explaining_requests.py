@@ -24,6 +24,7 @@ def keyed(found: Routed) -> dict[str, object]:
         "choices": choices,
         "is_as_recorded": found.is_as_recorded,
         "record": found.record,
+        "spilt": None if found.spilt is None else {"at_s": found.spilt[0], "order": found.spilt[1]},
     }
 
 
@@ -42,12 +43,16 @@ def show(found: Routed) -> None:
             f"\n  {choice.at_s:,.3f} s  sent to {choice.replica_id}, attempt {number}, {after_s:.3f} s after it came"
         )
         _table(choice)
+    if found.spilt is not None:
+        at_s, order = found.spilt
+        click.echo(f"\n  {at_s:,.3f} s  spilt, {at_s - found.arrived_s:.3f} s after it came: {order.because}")
     if not found.is_as_recorded:
         click.echo("\n  The journal has it otherwise: it was written by another version.")
     record = found.record
     if record is not None:
         first = "" if record.ttft_s is None else f", first byte after {record.ttft_s:.3f} s"
-        click.echo(f"\n  {record.outcome.value} after {record.e2e_s:.3f} s{first}")
+        cost = "" if record.spilt_cost is None else f", for {record.spilt_cost:.6f}"
+        click.echo(f"\n  {record.outcome.value} after {record.e2e_s:.3f} s{first}{cost}")
 
 
 def _table(choice: Choice) -> None:

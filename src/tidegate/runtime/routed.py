@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.dispatch.routing.cost import Choice
-from tidegate.core.effects import Record, Resume, Send
+from tidegate.core.effects import Record, Resume, Send, Spill
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ReplicaId, RequestId
 from tidegate.runtime.replay import Replayed, event_of, read, recorded_effects
@@ -26,6 +26,8 @@ class Routed:
     """False when this version chose otherwise than what is written."""
     record: Record | None
     """How it ended; None when the journal ends before."""
+    spilt: tuple[float, Spill] | None = None
+    """When it went to a pay-per-token upstream, and why; None: it did not."""
 
 
 def routed(files: list[Path], request_id: str) -> Routed | None:
@@ -41,6 +43,7 @@ def routed(files: list[Path], request_id: str) -> Routed | None:
     arrival: tuple[float, RequestArrived] | None = None
     sent: list[ReplicaId] = []
     record: Record | None = None
+    spilt: tuple[float, Spill] | None = None
     for source, turn in read(files, Replayed()):
         if turn.brain != "dispatch":
             continue
@@ -54,10 +57,11 @@ def routed(files: list[Path], request_id: str) -> Routed | None:
             one for one in recorded_effects(turn, source) if getattr(one, "request_id", None) == request_id
         ]
         sent += [one.replica_id for one in ours if isinstance(one, Send | Resume)]
+        spilt = next(((turn.t, one) for one in ours if isinstance(one, Spill)), spilt)
         record = next((one for one in ours if isinstance(one, Record)), None)
         if record is not None:
             break
     if arrival is None:
         return None
     is_as_recorded = sent == [choice.replica_id for choice in choices]
-    return Routed(*arrival, tuple(choices), is_as_recorded, record)
+    return Routed(*arrival, tuple(choices), is_as_recorded, record, spilt)
