@@ -40,7 +40,7 @@ class FakeFleet:
         return tuple(self.decisions)
 
 
-def replica(replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detail=""):
+def replica(replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detail="", leaves_at_s=None):
     listens = state in (State.SERVING, State.WARM, State.DRAINING)
     return ReplicaPage(
         id=replica_id,
@@ -51,6 +51,7 @@ def replica(replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detai
         slots=SLOTS,
         since_s=time.time() - 7 if since_s is None else since_s,
         detail=detail,
+        leaves_at_s=leaves_at_s,
     )
 
 

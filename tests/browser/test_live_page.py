@@ -1,3 +1,6 @@
+import re
+import time
+
 import pytest
 from playwright.async_api import expect
 
@@ -82,6 +85,19 @@ async def test_the_page_follows_the_fleet_as_it_changes(tab, fleet, serve):
     await expect(tiles).to_contain_text("#2")
     await expect(tab.get_by_text("Cannot serve: it failed 5 times")).to_be_visible()
     await expect(tab.get_by_text("exit code 1: out of memory")).to_be_visible()
+    assert tab.said == []
+
+
+async def test_one_that_is_announced_to_go_is_leaving_and_not_serving(tab, fleet, serve):
+    going = replica("qwen-2", in_flight=3, leaves_at_s=time.time() + 600)
+    fleet.models = [model("qwen", replica("qwen-1"), going, desired=1)]
+    await look(tab, await serve())
+
+    tiles = tab.get_by_role("list", name="Replicas of qwen").get_by_role("listitem")
+    await expect(tiles.nth(0)).to_contain_text("serving")
+    await expect(tiles.nth(1)).to_contain_text("leaving")
+    await expect(tiles.nth(1)).to_have_attribute("title", re.compile("leaves in (9m|10m|59)"))
+    await expect(tab.get_by_text("1 serving, 1 leaving, 1 desired")).to_be_visible()
     assert tab.said == []
 
 

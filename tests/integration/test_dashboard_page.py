@@ -78,6 +78,7 @@ def test_a_real_controller_and_a_real_report_become_the_page():
         8,
         3200,
     )
+    assert serving.leaves_at_s is None
     assert (starting.id, starting.address, starting.slots) == (second.replica_id, None, 8)
     assert msgspec.json.decode(msgspec.json.encode(page))["models"][0]["replicas"][0]["state"] == "serving"
     shown = decision_page(101.0, made)

@@ -123,6 +123,8 @@ class Record:
     """The engine's own, of the last attempt; None: there was none."""
     spilt_cost: float | None = None
     """What it cost at a pay-per-token upstream; None: it was not spilt."""
+    yields: int = 0
+    """How often it gave its place at a replica up to another request, before it had a token."""
 
 
 # ---- of the FleetController ----

@@ -159,6 +159,7 @@ def _replica(view: ReplicaView, ledger: Ledger) -> ReplicaPage:
         adapter_troubles=view.troubles,
         node=view.place.node if view.place else None,
         gpus=view.place.gpus if view.place else (),
+        leaves_at_s=view.leaves_at_s,
     )
 
 

@@ -41,6 +41,8 @@ class ReplicaPage:
     """Where its GPUs are; None where it has none, or nobody knows the nodes."""
     gpus: tuple[int, ...] = ()
     """Their indexes there. While it sleeps others may have them."""
+    leaves_at_s: float | None = None
+    """It serves, and has been announced to go then; None: it has not been."""
 
 
 @dataclass(frozen=True, slots=True)

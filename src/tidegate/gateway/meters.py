@@ -98,6 +98,7 @@ class ModelMeters:
         "queue_s",
         "statuses",
         "ttft_s",
+        "yields",
     )
 
     def __init__(self) -> None:
@@ -109,6 +110,7 @@ class ModelMeters:
         self.prompt_tokens = 0
         self.cached_tokens = 0
         self.output_tokens = 0
+        self.yields = 0
         self.statuses: dict[int, int] = {}
 
     def count(self, outcome: Outcome) -> None:
@@ -142,6 +144,7 @@ class Meters(Collector):
         if of_model is None:
             of_model = self._open(record.model)
         of_model.queue_s.observe(record.queued_s)
+        of_model.yields += record.yields
         if record.ttft_s is not None:
             of_model.ttft_s.observe(record.ttft_s)
         if record.status is not None:
@@ -210,7 +213,13 @@ class Meters(Collector):
             "HTTP status of each request's last engine.",
             labels=("model", "status"),
         )
+        yields = CounterMetricFamily(
+            "tidegate_yields",
+            "Times that requests without a token gave way to others.",
+            labels=("model",),
+        )
         for model, meters in self._models.items():
+            yields.add_metric((model,), meters.yields)
             for outcome, count in meters.outcomes().items():
                 requests.add_metric((model, outcome.value), count)
             for status, count in sorted(meters.statuses.items()):
@@ -223,7 +232,7 @@ class Meters(Collector):
         )
         for reason, count in self._refusals.items():
             refusals.add_metric((reason,), count)
-        yield from (requests, statuses, prompt, cached, output, refusals)
+        yield from (requests, statuses, prompt, cached, output, yields, refusals)
 
     def _histograms(self) -> Iterator[HistogramMetricFamily]:
         ttft = HistogramMetricFamily(

@@ -55,6 +55,14 @@ def test_requests_are_counted_by_how_they_ended():
     assert meters.requests("m", Outcome.COMPLETED) == 2
 
 
+def test_how_often_requests_gave_way_is_counted_however_they_ended():
+    meters = Meters(lambda: ["m"])
+    for outcome, yields in ((Outcome.COMPLETED, 2), (Outcome.CLIENT_GONE, 1), (Outcome.COMPLETED, 0)):
+        meters.record(replace(record(outcome=outcome), yields=yields))
+
+    assert samples(meters)["tidegate_yields_total", ("model", "m")] == 3
+
+
 def test_what_engines_said_is_counted():
     meters = Meters(lambda: ["m"])
     meters.record(replace(record(), status=200, cached_tokens=4))

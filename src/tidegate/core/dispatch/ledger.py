@@ -135,6 +135,7 @@ class Entry:
             self.cached_tokens,
             self.status,
             self.spilt_cost,
+            self.yields,
         )
 
 

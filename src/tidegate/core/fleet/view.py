@@ -57,6 +57,8 @@ class ReplicaView:
     """Adapters that it could not be given, and why."""
     place: Place | None = None
     """Its GPUs; None where it has none, or nobody knows the nodes. While it sleeps others may have them."""
+    leaves_at_s: float | None = None
+    """It serves, and has been announced to go then; None: it has not been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +177,5 @@ def _replica_view(replica: Replica, demand: DemandBook, own: str) -> ReplicaView
         adapters=replica.knows,
         troubles=replica.aboard.told if replica.aboard is not None else {},
         place=replica.place if replica.place.gpus else None,
+        leaves_at_s=replica.leaves_at_s,
     )

@@ -8,6 +8,10 @@ const [, DEMAND, DESIRED, SERVING, , QUEUED, P50, P95, REQUESTS, TOKENS] = Array
 const RECENT_S = 15;
 export const COMING_UP = ["requested", "procuring", "pulling", "loading", "starting"];
 
+// One that is announced to go serves still, but nobody counts on it.
+export const stateOf = (replica) =>
+  replica.state === "serving" && replica.leaves_at_s !== null ? "leaving" : replica.state;
+
 // The last known value of the newest few seconds: a second in which no request ended is not a missing answer.
 function latest(trail, column) {
   const found = trail.findLast((point) => point[column] !== null);
@@ -47,7 +51,8 @@ class Tile {
   }
 
   show(replica, now) {
-    const { state, in_flight: inFlight, slots, tokens } = replica;
+    const { in_flight: inFlight, slots, tokens } = replica;
+    const state = stateOf(replica);
     const since = span(Math.max(0, now - replica.since_s));
     this.node.dataset.state = COMING_UP.includes(state) ? "coming" : state;
     say(this.variant, replica.variant ?? "");
@@ -55,7 +60,9 @@ class Tile {
     this.bar.style.width = `${slots && inFlight ? Math.min(100, (100 * inFlight) / slots) : 0}%`;
     say(this.load, slots ? `${inFlight ?? UNKNOWN} / ${slots}` : `${inFlight ?? UNKNOWN} in flight`);
     const place = replica.node && `${replica.gpus.length === 1 ? "GPU" : "GPUs"} ${replica.gpus.join(", ")} of ${replica.node}`;
-    const facts = [replica.id, replica.variant && `variant ${replica.variant}`, place, `${state} for ${since}`, replica.address ?? "no address yet",
+    const leaves = state === "leaving" && `leaves in ${span(Math.max(0, replica.leaves_at_s - now))}`;
+    const facts = [replica.id, replica.variant && `variant ${replica.variant}`, place, `${replica.state} for ${since}`, leaves,
+      replica.address ?? "no address yet",
       `${inFlight ?? UNKNOWN} of ${slots} slots in use`, `${number(tokens)} tokens in flight`, replica.detail];
     this.node.title = facts.filter(Boolean).join("\n");
   }
@@ -84,8 +91,10 @@ export class Card {
   }
 
   show(model, trail, now) {
-    const serving = model.replicas.filter((replica) => replica.state === "serving").length;
-    say(this.count, `${serving} serving, ${model.desired} desired`);
+    const states = model.replicas.map(stateOf);
+    const serving = states.filter((state) => state === "serving").length;
+    const leaving = states.filter((state) => state === "leaving").length;
+    say(this.count, `${serving} serving, ${leaving ? `${leaving} leaving, ` : ""}${model.desired} desired`);
     this.count.dataset.met = serving >= model.desired;
     say(this.because, model.because);
     say(this.held, model.held_by ? `held by ${model.held_by}` : "");

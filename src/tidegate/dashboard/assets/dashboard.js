@@ -1,7 +1,7 @@
 // The live page: what the feed tells is shown. Every word from the fleet becomes a text node or an
 // attribute's value, never markup.
 
-import { COMING_UP, Card } from "/assets/cards.js";
+import { COMING_UP, Card, stateOf } from "/assets/cards.js";
 import { clock, counted, h, number, say, whole } from "/assets/words.js";
 
 const POINTS_KEPT = 300;
@@ -46,7 +46,7 @@ function showSummary(page) {
   const replicas = page.models.flatMap((model) => model.replicas);
   const sum = (of) => number(page.models.reduce((total, model) => total + of(model), 0));
   showFacts($("summary"), [
-    ["serving", number(replicas.filter((replica) => replica.state === "serving").length)],
+    ["serving", number(replicas.filter((replica) => stateOf(replica) === "serving").length)],
     ["coming up", number(replicas.filter((replica) => COMING_UP.includes(replica.state)).length)],
     ["in flight", sum((model) => model.in_flight)],
     ["queued", sum((model) => model.queue.requests)],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.core.effects import CancelUpstream
+from tidegate.core.effects import CancelUpstream, Record
 from tidegate.core.events import ClientGone, Failure, FirstByte, Tick, UpstreamEnded, UpstreamFailed
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import QueueLimits, Routing
@@ -86,6 +86,8 @@ def test_a_request_gives_way_so_often_and_no_more():
         now_s += 1.0
 
     assert gone == [4, 4, 0, 0]
+    records = [e for e in world.on(UpstreamEnded("l0", 200, LONG, 0, 1), now_s) if isinstance(e, Record)]
+    assert [record.yields for record in records] == [2], "and its record says how often"
 
 
 def test_without_yields_nobody_gives_way():

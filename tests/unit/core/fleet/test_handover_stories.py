@@ -38,6 +38,7 @@ def test_it_serves_for_five_seconds_more_and_then_drains(world, settings):
     two_serve(world, settings)
     at = until_announced(world)
     assert leaves(world) == {"m-1": None, "m-2": at + 5.0}
+    assert {one.replica_id: one.leaves_at_s for one in world.view(at).replicas} == leaves(world)
     assert world.slots() == {"m-1": 8, "m-2": 8}
     assert world.wake_s == at + 5.0
 
