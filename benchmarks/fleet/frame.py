@@ -32,6 +32,7 @@ SCENARIOS: dict[str, str] = {
     "wakes": "requests that race with the end of the last replica: none is lost",
     "drains": "scale-downs under long streams: no error that a client sees",
     "large": "decisions for 200 models, and 1,000 replicas at one tick a second",
+    "real": "the default policy on llama.cpp: starts predicted and measured, a crowd, each step explained",
     "tail": "a hundred models by Zipf's law: sleepers instead of one warm replica each",
 }
 """Modules of this package, in the order in which they run."""

@@ -13,6 +13,7 @@ from system.stories.burst import burst
 from system.stories.disconnects import disconnects
 from system.stories.errors import errors
 from system.stories.first_request import first_request, make_serve
+from system.stories.flash_crowd import flash_crowd
 from system.stories.growth import growth
 from system.stories.replica_kills import engine_manners, replica_kills
 from system.stories.restarts import restarts
@@ -70,6 +71,12 @@ STORIES: dict[str, Story] = {
         lambda world, requests: growth(world.folder, world.weights, 200, requests),
         small=100,
         full=1_000,
+    ),
+    "flash-crowd": Story(
+        "Starts are predicted, and a flash crowd is met: 1, 3, 0",
+        lambda world, deaths: flash_crowd(world.folder, deaths),
+        small=1,
+        full=8,
     ),
     "replica-kills": Story(
         "kill -9 of replicas under load",
