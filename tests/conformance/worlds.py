@@ -20,7 +20,7 @@ from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.static import StaticFleet, StaticModel
 from tidegate.core.effects import Launch, PublishRoutes, Stop, WakeAt
-from tidegate.core.events import EngineReported, FleetConfigured, ReplicaSeen, Tick
+from tidegate.core.events import AdapterSeen, EngineReported, FleetConfigured, ReplicaSeen, Tick
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import LOCAL, Place
@@ -64,6 +64,24 @@ class Observer:
             for event in self.events
             if isinstance(event, EngineReported) and event.replica_id == replica_id
         ]
+
+    async def adapter(self, replica_id, adapter, within_s=15.0):
+        """Once an order about an adapter has come to its end: why it failed, or nothing. Each end is told once."""
+
+        def told():
+            return next(
+                (
+                    event
+                    for event in self.events
+                    if isinstance(event, AdapterSeen)
+                    and (event.replica_id, event.adapter) == (replica_id, adapter)
+                ),
+                None,
+            )
+
+        event = await wait_until(told, within_s, lambda: self.events)
+        self.events.remove(event)
+        return event.failed
 
     async def until(self, replica_id, what, within_s=15.0):
         return await wait_until(lambda: self.seen(replica_id, what), within_s, lambda: self.events)

@@ -14,6 +14,7 @@ from tidegate.adapters.base import EngineSpec
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
+from tidegate.core.effects import LoadAdapter
 from tidegate.core.lifecycle import Seen
 
 SLOTS = 4
@@ -96,6 +97,9 @@ async def replica(vllm_program, hf_model, tmp_path_factory):
     launch(fleet, "r1", "tiny")
     try:
         ready = await observer.until("r1", Seen.READY, within_s=600.0)
+        for adapter in spec.lora:
+            fleet.load_adapter(LoadAdapter("r1", adapter, "a test asks"))
+            assert await observer.adapter("r1", adapter, within_s=60.0) == ""
         yield Replica(fleet, observer, model, ready.address, state_dir)
     finally:
         await fleet.close()

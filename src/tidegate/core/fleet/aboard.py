@@ -31,7 +31,7 @@ class Aboard:
         """Both by name, each with the mark of its source; ``before`` are all that it ever had."""
         self.has = dict(has)
         """It can be asked for these."""
-        self.names = tuple(sorted(has))
+        self.names: tuple[str, ...] = tuple(sorted(has))
         """The same, for whoever only reads."""
         self.before = {**(before or {}), **has}
         self.troubles: dict[str, Trouble] = {}
@@ -66,7 +66,12 @@ class Aboard:
                 self.has[name] = self.before[name]
         for name in [name for name in self.troubles if name not in wanted and name not in self._leaving]:
             del self.troubles[name]
-        self.names = tuple(sorted(self.has))
+        self._name()
+
+    def _name(self) -> None:
+        names = tuple(sorted(self.has))
+        if names != self.names:  # the same tuple as long as it is the same: whoever reads it looks for that
+            self.names = names
 
     def next_order(
         self, wanted: Mapping[str, str], awaited: Iterable[str], now_s: float
@@ -106,7 +111,7 @@ class Aboard:
             self._fail(name, event.failed, restarts, now_s, loads=loads)
         else:
             self.troubles.pop(name, None)
-        self.names = tuple(sorted(self.has))
+        self._name()
 
     def _fail(self, name: str, because: str, restarts: Restarts, now_s: float, *, loads: bool) -> None:
         failures = self.troubles[name].failures + 1 if name in self.troubles else 1

@@ -68,7 +68,7 @@ def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...
             and last.state is State.SERVING is replica.state
             and last.address is replica.address
             and last.leaves_at_s == replica.leaves_at_s
-            and last.knows is replica.knows
+            and (replica.aboard is None or last.knows is replica.aboard.names)
         ):
             routes.append(last)  # what it was started for does not change, and nearly always it is so
         elif not replica.is_ended:
