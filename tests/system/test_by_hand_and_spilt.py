@@ -10,6 +10,7 @@ import sys
 
 import aiohttp
 import pytest
+import yaml
 
 from system.policies import emulated, only
 from system.product import product
@@ -190,3 +191,28 @@ models:
     served = tidegate("serve", str(tmp_path / "policy.yaml"))
     assert served.returncode == 2
     assert "models.m.spill.key_env is NOT_SET_HERE; that variable is not set" in served.stderr
+
+
+async def test_an_upstream_that_a_changed_policy_brings_is_used_if_its_key_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPILL_KEY", "sk-1")
+    async with product(policy(tmp_path), tmp_path) as running:
+        await running.until_serving(1)
+        file = tmp_path / "policy.yaml"
+        before = yaml.safe_load(file.read_text())
+        spill = {
+            "address": "https://api.example.com/v1",
+            "model": "x",
+            "prompt_price": "1/M",
+            "output_price": "1/M",
+        }
+
+        def change(key_env):
+            model = before["models"]["m"] | {"spill": spill | {"key_env": key_env}}
+            file.write_text(yaml.safe_dump(before | {"models": {"m": model}}))
+
+        change("NOT_SET_HERE")
+        await running.wait_until(lambda: "not usable; nothing changes" in running.log(), 30)
+        assert (await running.model("m"))["spill"] is None
+        change("SPILL_KEY")
+        await running.wait_until(lambda: "go to https://api.example.com/v1" in running.log(), 30)
+        assert (await running.model("m"))["spill"]["max_cost_per_h"] == 1.0

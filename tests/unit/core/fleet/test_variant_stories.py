@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tidegate.core.effects import Launch
-from tidegate.core.events import ReplicaAdopted
+from tidegate.core.events import ReplicaAdopted, ScaledByHand
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import Variant
 from tidegate.core.types import Address, ModelId, ReplicaId
@@ -255,3 +255,36 @@ def test_one_that_dies_is_replaced_by_the_cheapest(world, mixed):
     world.seen(201, "m-1", Seen.EXITED)
     world.run(202, 203, queued=5)
     assert list(launched(world).values()) == ["small", "small"]
+
+
+def test_a_number_by_hand_counts_in_replicas_of_the_model_s_own_kind(world, mixed):
+    world.configure(0, {M: mixed()})
+    world.report(0, queued=5)
+    world.ready(60, "m-1")
+    world.on(ScaledByHand(M, 2, 600.0), 61)
+    world.run(62, 64, in_flight=5)
+    decision = world.decisions[-1]
+    assert decision.needed == 2.0
+    assert "held at 2 by hand until 00:11; 2.00 needed, in replicas of default" in decision.because
+    coming = list(launched(world).items())[1:]
+    for replica_id, _ in coming:
+        world.ready(120, replica_id)
+    carried = {"default": 1.0, "small": 0.25}
+    world.run(121, 180, in_flight=5)
+    kinds = launched(world)
+    assert sum(carried[kinds[name]] for name in serving(world)) >= 2.0
+    world.run(181, 760, in_flight=5)
+    assert len(serving(world)) == 1, "its time is over, and one of either kind covers five"
+
+
+def test_none_by_hand_is_none_of_any_kind(world, mixed):
+    world.configure(0, {M: mixed()})
+    world.report(0, queued=5)
+    world.ready(60, "m-1")
+    world.on(ScaledByHand(M, 0, 600.0), 61)
+    world.run(62, 120, in_flight=0, loads={"m-1": 0})
+    assert set(world.ordered("stop")) == {"m-1"}
+    world.exited(121, "m-1")
+    world.report(122, queued=5)
+    assert not world.model_route().can_serve
+    assert list(launched(world)) == ["m-1"]
