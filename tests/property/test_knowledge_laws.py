@@ -151,7 +151,7 @@ def test_a_restored_capacity_goes_on_as_the_other_one(seen, later, settled_from)
 def test_restored_starts_are_predicted_alike(seen):
     cold, restored = ColdStarts(), ColdStarts()
     for model, tier, took_s in seen:
-        cold.learn(ModelId(model), took_s, tier, stages={State.STARTING: took_s})
+        cold.learn(ModelId(model), took_s, tier, stages={State.STARTING.value: took_s})
     restored.restore([written(known) for known in cold.remember()])
 
     for model in (ModelId("m"), ModelId("n")):

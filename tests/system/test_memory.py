@@ -20,8 +20,10 @@ COLD_START_S = 2.0
 async def test_starts_are_predicted_from_the_former_process_after_a_kill(tmp_path):
     """The settings say that a start takes ten minutes; the one that was seen took some seconds. After the kill, with the
     replica gone too, the page says so before anything has been started anew, and so does the moment that clients are told."""
+    # The engine's program is the one that is tested here, wherever this one was found.
+    env = {"PYTHONPATH": path} if (path := os.environ.get("PYTHONPATH")) else {}
     model = policies.emulated(
-        tmp_path / "notes", 1, 1, "--cold-start", f"{COLD_START_S}s", expected_start="600s"
+        tmp_path / "notes", 1, 1, "--cold-start", "weights=1.5s,compile=0.5s", expected_start="600s", env=env
     )
     known = tmp_path / "serve" / "state" / "knowledge.json"
     async with product(policies.only(SLOW, model), tmp_path / "serve") as p:
@@ -33,6 +35,8 @@ async def test_starts_are_predicted_from_the_former_process_after_a_kill(tmp_pat
         assert measured["samples"] == 1
         assert COLD_START_S <= measured["median_s"] < 60.0
         assert measured["stages"]["starting"] <= measured["median_s"]
+        assert measured["stages"]["starting: weights"] == 1.5
+        assert measured["stages"]["starting: compile"] == 0.5
         for _ in range(5):
             assert (await ask(p.url, Ask(SLOW, 20))).how is How.COMPLETE
         await p.wait_until(known.exists, 10.0)

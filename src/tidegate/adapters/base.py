@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from tidegate.adapters.startup import Marks
 from tidegate.core.types import Address
 
 
@@ -181,6 +182,10 @@ class Adapter(Protocol):
     @property
     def compile_cache(self) -> CompileCache | None:
         """Where it keeps what it compiles; None when it compiles nothing worth keeping."""
+
+    @property
+    def start_marks(self) -> Marks:
+        """How its log tells what parts of its start took."""
 
     def batch_size(self, argv: Sequence[str]) -> int | None:
         """The batch size that this command line gives the engine; None when it does not say."""

@@ -15,6 +15,7 @@ import msgspec
 from tidegate.adapters import commands, lora, openai_api
 from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners, Probe
 from tidegate.adapters.pages import Page
+from tidegate.adapters.startup import NO_MARKS
 from tidegate.core.types import Address
 
 _KV_OLD = "llamacpp:kv_cache_usage_ratio"
@@ -51,6 +52,7 @@ class LlamaCpp:
     lora_api = None
     sleep_check_path = "/props"
     compile_cache: CompileCache | None = None
+    start_marks = NO_MARKS
     readiness = staticmethod(openai_api.token_readiness)
 
     def command(self, spec: EngineSpec, address: Address, gpus: Sequence[int]) -> list[str]:

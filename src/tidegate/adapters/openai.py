@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tidegate.adapters import commands, openai_api
 from tidegate.adapters.base import EngineMetrics, EngineSpec, Manners
+from tidegate.adapters.startup import NO_MARKS
 from tidegate.core.types import Address
 
 
@@ -23,6 +24,7 @@ class OpenAI:
     lora_api = None
     sleep_check_path = None
     compile_cache = None
+    start_marks = NO_MARKS
     probe = staticmethod(openai_api.chat_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

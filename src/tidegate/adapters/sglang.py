@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from tidegate.adapters import commands, lora, openai_api
 from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, LoraApi, Manners
 from tidegate.adapters.pages import Page
+from tidegate.adapters.startup import SECONDS, Marks
+from tidegate.core.lifecycle import Part
 from tidegate.core.types import Address
 
 _RUNNING = "sglang:num_running_reqs"
@@ -39,6 +41,15 @@ _COMPILED = CompileCache(
 )
 
 
+# As SGLang 0.5 writes it (model_runner.py), with the other name that graph capture has got since.
+_START_MARKS: Marks = {
+    Part.WEIGHTS: r"Load weight end\. elapsed=" + SECONDS + r" s",
+    Part.CAPTURE: r"Capture (?:cuda graph end\. Time elapsed: |target decode CUDA graph end\. elapsed=)"
+    + SECONDS
+    + r" s",
+}
+
+
 class SGLang:
     """The SGLang server."""
 
@@ -53,6 +64,7 @@ class SGLang:
     lora_api: LoraApi | None = LoraApi("/load_lora_adapter", "/unload_lora_adapter", at_start=True)
     sleep_check_path = None
     compile_cache: CompileCache | None = _COMPILED
+    start_marks: Marks = _START_MARKS
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

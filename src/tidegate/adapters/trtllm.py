@@ -13,6 +13,7 @@ from typing import TypeVar
 from tidegate.adapters import commands, lora, openai_api
 from tidegate.adapters.base import CompileCache, EngineMetrics, EngineSpec, Manners
 from tidegate.adapters.pages import Page
+from tidegate.adapters.startup import NO_MARKS
 from tidegate.core.types import Address
 
 _RUNNING = "trtllm_num_requests_running"
@@ -53,6 +54,7 @@ class TrtLlm:
     lora_api = None
     sleep_check_path = None
     compile_cache: CompileCache | None = _COMPILED
+    start_marks = NO_MARKS
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     is_sleeping = staticmethod(openai_api.never_sleeps)

@@ -14,6 +14,8 @@ import msgspec
 from tidegate.adapters import commands, lora, openai_api
 from tidegate.adapters.base import Call, CompileCache, EngineMetrics, EngineSpec, LoraApi, Manners, SleepApi
 from tidegate.adapters.pages import Page
+from tidegate.adapters.startup import SECONDS, Marks
+from tidegate.core.lifecycle import Part
 from tidegate.core.types import Address
 
 SHUTDOWN_TIMEOUT_S = 10
@@ -79,6 +81,15 @@ _SLEEP_API = SleepApi(
 )
 
 
+# As vLLM 0.8 to 0.19 write it (default_loader.py, monitor.py, gpu_model_runner.py); what was compiled before is loaded within
+# the time that they call compiling.
+_START_MARKS: Marks = {
+    Part.WEIGHTS: r"Loading weights took " + SECONDS + r" seconds",
+    Part.COMPILE: r"torch\.compile (?:takes|took) " + SECONDS + r" s in total",
+    Part.CAPTURE: r"Graph capturing finished in " + SECONDS + r" secs",
+}
+
+
 class _Asleep(msgspec.Struct):
     is_sleeping: bool
 
@@ -97,6 +108,7 @@ class Vllm:
     metrics_path = "/metrics"
     sleep_check_path = None
     compile_cache: CompileCache | None = _COMPILED
+    start_marks: Marks = _START_MARKS
     probe = staticmethod(openai_api.completion_probe)
     readiness = staticmethod(openai_api.token_readiness)
     sleep_api: SleepApi | None = _SLEEP_API

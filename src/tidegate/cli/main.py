@@ -20,6 +20,7 @@ from tidegate.cli.replaying import replay_command
 from tidegate.cli.scaling import scale_command
 from tidegate.cli.serving import serve_command
 from tidegate.cli.simulating import simulate_command
+from tidegate.cli.starts import starts_command
 from tidegate.cli.tracing import trace_group
 from tidegate.cli.tuning import tune_command
 from tidegate.cli.weights import weights_group
@@ -38,6 +39,7 @@ cli.add_command(serve_command)
 cli.add_command(demo_command)
 cli.add_command(emulate_command)
 cli.add_command(explain_command)
+cli.add_command(starts_command)
 cli.add_command(replay_command)
 cli.add_command(scale_command)
 cli.add_command(simulate_command)

@@ -9,7 +9,7 @@ from dataclasses import field
 from enum import Enum
 
 from tidegate.core.knowledge import FleetKnowledge, KnownCapacity
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Part, Seen
 from tidegate.core.nodes import Node, Place
 from tidegate.core.settings import (
     ALL_QUEUES,
@@ -231,6 +231,10 @@ class ReplicaSeen:
     engine wrote may be in it: that may be a secret or a prompt."""
     by_hand: bool = False
     """It ended in good order and nobody here had asked it to: somebody else has."""
+    compiled: bool | None = None
+    """When it is ready: whether what its engine compiles was on its disk before. None: not known."""
+    parts: tuple[tuple[Part, float], ...] = ()
+    """When it is ready: how many seconds its engine says that parts of its start took."""
 
 
 @value

@@ -59,6 +59,20 @@ class Seen(Enum):
     __hash__ = object.__hash__
 
 
+class Part(Enum):
+    """What an engine does while it starts, as it tells of it itself; several of these lie within one stage."""
+
+    WEIGHTS = "weights"
+    """Reading its weights into its memory."""
+    COMPILE = "compile"
+    PROFILING = "profiling"
+    """Finding out how much memory is left for the KV cache."""
+    CAPTURE = "capture"
+    """Recording graphs of kernels, one for each of many batch sizes."""
+
+    __hash__ = object.__hash__
+
+
 class IllegalTransition(ValueError):
     """Something was reported that cannot happen to a replica in its state."""
 

@@ -23,11 +23,18 @@ from tidegate.emulator.service import Service
 from tidegate.emulator.sleeping import Sleeper
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile
+from tidegate.engine.coldstart import StageKind
 from tidegate.sim.kernel import SeededDice
 
 _LOG = logging.getLogger(__name__)
 _IDLE_CONNECTION_S = 5.0
 """As uvicorn, which serves vLLM."""
+_SAID = {
+    StageKind.WEIGHTS: "Loading weights took %.2f seconds",
+    StageKind.COMPILE: "torch.compile took %.2f s in total",
+    StageKind.GRAPH_CAPTURE: "Graph capturing finished in %.2f secs",
+}
+"""What vLLM writes when a stage of its start is over."""
 
 
 class Server:
@@ -113,7 +120,10 @@ class Server:
         dice = SeededDice(secrets.randbits(64) if seed is None else seed)
         for stage in self._options.starting():
             self._routes.stage = stage.kind.value
-            await asyncio.sleep(stage.draw_s(dice) / self._options.time_scale)
+            took_s = stage.draw_s(dice) / self._options.time_scale
+            await asyncio.sleep(took_s)
+            if stage.kind in _SAID:
+                _LOG.info(_SAID[stage.kind], took_s)
         if self._listener is None:
             await self._listen()
         self._routes.stage = None

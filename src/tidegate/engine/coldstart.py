@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Part, Seen
 from tidegate.core.tiers import Tier
 from tidegate.core.types import Dice
 
@@ -44,11 +44,22 @@ class StageKind(Enum):
         """How a backend reports this stage."""
         return _SEEN.get(self, Seen.STARTING)
 
+    @property
+    def part(self) -> Part | None:
+        """How an engine that writes about its start calls it; None where none does."""
+        return _PARTS.get(self)
+
 
 _SEEN = {
     StageKind.PROCUREMENT: Seen.PROCURING,
     StageKind.IMAGE: Seen.PULLING,
     StageKind.WEIGHTS: Seen.LOADING,
+}
+_PARTS = {
+    StageKind.WEIGHTS: Part.WEIGHTS,
+    StageKind.COMPILE: Part.COMPILE,
+    StageKind.KV_PROFILING: Part.PROFILING,
+    StageKind.GRAPH_CAPTURE: Part.CAPTURE,
 }
 
 

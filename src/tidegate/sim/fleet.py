@@ -13,7 +13,7 @@ from functools import partial
 from tidegate.core.effects import Launch, Sleep, Stop, Wake
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.replicas import size_in, slug
-from tidegate.core.lifecycle import Seen, State
+from tidegate.core.lifecycle import Part, Seen, State
 from tidegate.core.nodes import Place
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
 from tidegate.engine.batch import Engine
@@ -41,6 +41,9 @@ class Start:
     node: Node | None = None
     alarm: Alarm | None = None
     stages: list[Stage] = field(default_factory=list)
+    parts: list[tuple[Part, float]] = field(default_factory=list)
+    """What its engine will say of its start."""
+    compiled: bool | None = None
     wakes: bool = False
     """From sleep."""
 
@@ -249,6 +252,8 @@ class SimFleet:
             start.stages = list(setup.cold_start.waking(setup.fleet.pool.sleep_level))
         else:
             start.stages = list(setup.cold_start.stages(node.tier_for(start.model), node.compiled))
+            build = setup.cold_start.build
+            start.compiled = None if build is None else build in node.compiled
         start.stages.reverse()
         self._homes[replica_id] = (start.model, node)
         # The GPUs are there; the bill begins unless the machine itself has still to come.
@@ -265,7 +270,10 @@ class SimFleet:
         stage = start.stages.pop()
         if stage.kind is not StageKind.PROCUREMENT and self.provision.phase(replica_id) is Phase.WAITING:
             self._move(replica_id, Phase.STARTING)
-        start.alarm.set(self._kernel.now_s + stage.draw_s(self._dice))
+        took_s = stage.draw_s(self._dice)
+        start.alarm.set(self._kernel.now_s + took_s)
+        if (part := stage.kind.part) is not None:
+            start.parts.append((part, took_s))
         if not start.wakes:
             self._tell(ReplicaSeen(replica_id, stage.kind.seen, detail=stage.kind.value))
 
@@ -283,7 +291,9 @@ class SimFleet:
             self._tell(ReplicaSeen(replica_id, Seen.WOKEN))
             return
         self.cold_starts_s.append(self._kernel.now_s - start.launched_s)
-        self._tell(ReplicaSeen(replica_id, Seen.READY, ANYWHERE))
+        self._tell(
+            ReplicaSeen(replica_id, Seen.READY, ANYWHERE, compiled=start.compiled, parts=tuple(start.parts))
+        )
 
     def _open(self, replica_id: ReplicaId, model: ModelId) -> None:
         setup = self._made[replica_id]

@@ -16,6 +16,8 @@ from urllib.parse import quote
 from tidegate.core.types import ReplicaId
 
 _TAIL_BYTES = 16 * 1024
+_START_BYTES = 512 * 1024
+"""Progress bars of a start make some tens of kilobytes."""
 
 
 class Logs:
@@ -72,6 +74,15 @@ class Logs:
         except FileNotFoundError:
             return ""
         return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-lines:])
+
+    def about_start(self, replica_id: ReplicaId) -> str:
+        """What it wrote so far, the last of it where that is much; empty when nothing can be read."""
+        try:
+            with self.path(replica_id).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _START_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _forget_oldest(self) -> None:
         held = {self.path(replica_id) for replica_id in self._held}

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from tidegate.adapters.base import Readiness
+from tidegate.adapters.startup import parts_of
 from tidegate.backends import resting
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
@@ -28,7 +29,7 @@ from tidegate.backends.local.provisions import Provision, Provisions
 from tidegate.backends.local.state import Record, StateFolder
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Part, Seen
 from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ReplicaId
 from tidegate.weights.errors import WeightsError
@@ -237,9 +238,21 @@ class Replica:
             return f"not ready within {self.model.start_deadline_s:g} s; last probe: {seen}"
         if answer.readiness is not Readiness.READY:
             return f"the engine answers but generates nothing: {answer.detail}"
+        compiled = None if provision.compiled is None else provision.compiled.is_hit
         self._site.provisions.note_ready(provision)
-        self._site.report(ReplicaSeen(self.replica_id, Seen.READY, self._started.address))
+        parts = await self._parts()
+        self._site.report(
+            ReplicaSeen(self.replica_id, Seen.READY, self._started.address, compiled=compiled, parts=parts)
+        )
         return await self._serve()
+
+    async def _parts(self) -> tuple[tuple[Part, float], ...]:
+        """What its engine says of its start."""
+        marks = self.model.adapter.start_marks
+        if not marks:
+            return ()
+        log_text = await asyncio.to_thread(self._site.logs.about_start, self.replica_id)
+        return parts_of(log_text, marks)
 
     def _spawn(self, provision: Provision) -> None:
         """Take what it needs, write down the intent, start, complete what was written."""

@@ -15,7 +15,6 @@ from statistics import NormalDist, fmean, median, pstdev
 
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
 from tidegate.core.knowledge import KnownStarts
-from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -29,6 +28,8 @@ SPREAD_UNKNOWN = 0.3
 
 LONGEST_S = 86_400.0
 """Nobody has waited longer for a start: what a file says beyond that was not measured."""
+STAGES_MAX = 20
+"""And parts of stages: more names than there are."""
 PROMOTION_S = 0.001
 """From warm to serving: a new table, in the same turn."""
 
@@ -101,13 +102,13 @@ class ColdStarts:
         took_s: float,
         tier: Tier = Tier.COLD,
         kind: str = "",
-        stages: Mapping[State, float] | None = None,
+        stages: Mapping[str, float] | None = None,
     ) -> None:
         """A replica took this long from its launch, or from the order to wake up, to its first real token,
-        without what fetching took; ``stages`` says how long it was in each state on its way."""
+        without what fetching took; ``stages`` says what each stage of that took, and each part of one."""
         self._samples_of(model, tier, kind).append(took_s)
-        for state, stage_s in (stages or {}).items():
-            self._stages_of(model, tier, kind, state.value).append(stage_s)
+        for stage, stage_s in (stages or {}).items():
+            self._stages_of(model, tier, kind, stage).append(stage_s)
         self.learned += 1
         self._readiness.clear()
 
@@ -125,7 +126,7 @@ class ColdStarts:
         """Go on from what a former process knew; what cannot be a time is left out."""
         for one in known:
             self._samples_of(one.model, one.tier, one.kind).extend(filter(_can_be, one.took_s))
-            for stage, samples in one.stages[: len(State)]:
+            for stage, samples in one.stages[:STAGES_MAX]:
                 if kept := [took_s for took_s in samples if 0.0 <= took_s <= LONGEST_S]:
                     self._stages_of(one.model, one.tier, one.kind, stage).extend(kept)
         self._readiness.clear()

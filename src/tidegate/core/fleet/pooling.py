@@ -19,7 +19,7 @@ from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.scaling.limits import PoolGrant, PoolWish, grant_pools
-from tidegate.core.fleet.tiers import Held, Offer, cheapest_mix
+from tidegate.core.fleet.tiers import PUBLISHED_WAKE_S, Held, Offer, cheapest_mix
 from tidegate.core.fleet.warmpool import Crew, Upkeep, in_line, upkeep
 from tidegate.core.knowledge import KnownSpan
 from tidegate.core.lifecycle import Seen, State
@@ -29,9 +29,6 @@ from tidegate.core.types import ModelId
 
 MIX_EVERY_S = 10.0
 """How often a mix is worked out anew: what it rests on changes over minutes."""
-
-PUBLISHED_WAKE_S = 6.0
-"""Before a wake-up has been measured: the upper end of what is published for vLLM, 0.1 to 6 s (vLLM blog, 2025)."""
 
 SLEEP_WITHIN_S = 60.0
 """An engine that has not gone to sleep by then is ended: nobody knows what it holds."""

@@ -10,6 +10,7 @@ from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.aboard import Aboard
 from tidegate.core.fleet.demand import known
 from tidegate.core.fleet.leaving import Leaving
+from tidegate.core.fleet.levers import named
 from tidegate.core.fleet.pooling import WAKE_AGAIN_S
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
@@ -70,7 +71,7 @@ class Seeing:
             return []
         replica, before = changed
         if event.seen is Seen.READY:
-            self._note_ready(replica, now_s)
+            self._note_ready(replica, event, now_s)
         elif event.seen is Seen.SLEPT and before is State.WAKING:
             replica.wake_again_s = now_s + WAKE_AGAIN_S
         elif event.seen is Seen.WOKEN:
@@ -98,10 +99,11 @@ class Seeing:
             event = EngineReported(event.replica_id, event.running, event.waiting, usage)
         replica.engine = event
 
-    def _note_ready(self, replica: Replica, now_s: float) -> None:
+    def _note_ready(self, replica: Replica, event: ReplicaSeen, now_s: float) -> None:
         replica.ready_s = now_s
         took_s = now_s - replica.launched_s - (replica.fetch_s or 0.0)
-        self._roster.cold.learn(replica.model, took_s, kind=replica.variant, stages=replica.stages_s)
+        stages = named(replica.stages_s, dict(event.parts))
+        self._roster.cold.learn(replica.model, took_s, kind=replica.variant, stages=stages)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()

@@ -18,6 +18,9 @@ from collections.abc import Callable, Sequence
 from tidegate.core.tiers import Tier
 from tidegate.core.values import value
 
+PUBLISHED_WAKE_S = 6.0
+"""Before a wake-up has been measured: the upper end of what is published for vLLM, 0.1 to 6 s (vLLM blog, 2025)."""
+
 
 @value
 class Offer:
