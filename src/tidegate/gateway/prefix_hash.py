@@ -94,6 +94,9 @@ class PromptHasher:
             seed = self._seeds[key] = sha256(self._secret)
             _take_in(seed, *(name.encode() for name in key))
         seed = seed.copy()
+        if asked.messages is ABSENT:
+            # A template stands around messages and around an input, and none around a prompt.
+            seed.update(b"prompt" if asked.input is ABSENT else b"input")
         salts = (asked.cache_salt, asked.chat_template, asked.chat_template_kwargs, asked.reasoning_effort)
         if any(salt is not ABSENT for salt in salts):
             _take_in(seed, *map(bytes, salts))

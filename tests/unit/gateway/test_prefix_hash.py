@@ -150,3 +150,11 @@ def test_a_very_long_prompt_is_known_by_its_first_megabyte():
 
 def test_hashes_fit_into_sixty_bits():
     assert all(0 <= block < 2**60 for block in chain({"prompt": LONG}))
+
+
+def test_the_same_text_as_a_prompt_and_as_an_input_are_two_beginnings():
+    text = "a" * 5_000
+    chains = [chain({field: text}) for field in ("prompt", "input", "messages")]
+
+    assert [len(found) for found in chains] == [4, 4, 4]
+    assert len({found[0] for found in chains}) == 3
