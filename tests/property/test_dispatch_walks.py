@@ -28,10 +28,11 @@ from tidegate.core.events import (
 )
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import DispatchConfig, QueueLimits, Routing, SpillBounds, TrafficShift
-from tidegate.core.types import Address, ModelRoute, Route, RouteTable
+from tidegate.core.types import AdapterTrouble, Address, ModelRoute, Route, RouteTable
 
 STEPS = 600
 MODELS = ("a", "b", "c")
+ADAPTERS = tuple(f"adapter {n}" for n in range(30))
 
 
 class Dice:
@@ -115,7 +116,7 @@ class Walk:
                 self.now_s + pick([-1.0, 0.0, 0.1, 5.0, 600.0]),
                 f"tenant {self.chance.randrange(pick([1, 3, 50]))}",
                 self.chance.randrange(3),
-                pick([None, None, "x", f"adapter {self.chance.randrange(30)}"]),
+                pick([None, None, None, "x", self.chance.choice(ADAPTERS)]),
                 streams=self.chance.random() < 0.7,
                 prefix=prefix,
                 block_tokens=256 if prefix else 0,
@@ -165,12 +166,21 @@ class Walk:
                 Address("h", number),
                 4 * number if state is State.SERVING else 0,
                 "vllm",
-                adapters=pick([None, ("x",), tuple(f"adapter {n}" for n in range(12))]),
+                adapters=pick([None, ("x",), ADAPTERS[:12]]),
+                knows=pick([None, (), ("x",), ADAPTERS[:9]]),
                 leaves_at_s=leaves_at_s,
             )
         ready_s = pick([None, self.now_s + 3.0, self.now_s + 1e4])
         models = tuple(
-            ModelRoute(model, self.chance.random() < 0.7, None, ready_s, self.chance.random() < 0.1)
+            ModelRoute(
+                model,
+                self.chance.random() < 0.7,
+                None,
+                ready_s,
+                sheds=self.chance.random() < 0.1,
+                may_spill=self.chance.random() < 0.9,
+                troubles=pick([(), (), (AdapterTrouble("x", "it is not to be read", self.now_s + 9.0),)]),
+            )
             for model in MODELS
             if self.chance.random() < 0.95
         )
@@ -205,6 +215,7 @@ class Walk:
             hedge_after_s=0.2,
             resume=pick([True, False]),
             adapter_slots=pick([1, 2, 8]),
+            adapters=pick([None, None, ("x",), ADAPTERS]),
             spill=pick([None, spill]),
         )
 

@@ -61,6 +61,8 @@ class Queue:
         self.held = Held()
         self.aside: dict[RequestId, Entry] = {}
         """Of these, those whose turn has come while no replica that has their adapter had room."""
+        self._sent_aside: set[RequestId] = set()
+        """Of those, the ones that were sent before."""
         self._back = Held()
         """Of these, those that were sent before. They have been let in, and whoever comes is not to suffer for it
         that they are here and not at a replica."""
@@ -159,7 +161,9 @@ class Queue:
         if not self.held.requests:
             return False
         if self.aside.pop(entry.request_id, None) is not None:
-            was_sent = entry.attempts > 0
+            # By what it was when it was set aside: whoever is sent from here has one attempt more by now.
+            was_sent = entry.request_id in self._sent_aside
+            self._sent_aside.discard(entry.request_id)
         else:
             band = self._band(entry)
             was_sent = entry.request_id in band.back
@@ -171,8 +175,12 @@ class Queue:
 
     def set_aside(self, entry: Entry) -> None:
         """The entry waits on without holding up others."""
-        if self._band(entry).leave(entry):
+        band = self._band(entry)
+        was_sent = entry.request_id in band.back
+        if band.leave(entry):
             self.aside[entry.request_id] = entry
+            if was_sent:
+                self._sent_aside.add(entry.request_id)
 
     def in_order_aside(self) -> Iterator[Entry]:
         """Who is next of those set aside. Of each adapter's, only as many as are taken, and one more."""

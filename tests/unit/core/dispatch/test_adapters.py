@@ -150,6 +150,16 @@ def test_places_of_those_set_aside_count_against_the_bound():
     assert sent(world.ask("plain", 2)) == [("plain", "a")]
 
 
+def test_who_was_set_aside_and_is_answered_leaves_its_place_in_the_queue_of_all_models():
+    world = World()
+    world.on(ModelsConfigured({"m": DispatchConfig()}, QueueLimits(max_requests=3)), 0.0)
+    for n in range(10):
+        table(world, 10.0 * n, a=(8, ()))
+        assert outcomes(world.ask(f"red {n}", 10.0 * n + 1, adapter="red")) == []
+        assert sent(table(world, 10.0 * n + 2, a=(8, ("red",)))) == [(f"red {n}", "a")]
+        ended(world, f"red {n}", 10.0 * n + 3, "a")
+
+
 def test_a_replica_without_a_list_takes_any_adapter():
     world = World()
     table(world, 0, a=(8, None))
