@@ -164,7 +164,8 @@ class LocalFleet:
             detail = f"it cannot be started: model {which} is not configured here"
             self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
             return
-        log.info("replica %s of %s is started: %s", order.replica_id, order.model, order.because)
+        where = f" on {order.place}" if order.place else ""
+        log.info("replica %s of %s is started%s: %s", order.replica_id, order.model, where, order.because)
         starting = model.at_start()
         self._own(Replica(site, order.replica_id, starting, variant=order.variant, place=order.place))
 

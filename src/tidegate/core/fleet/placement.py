@@ -2,8 +2,8 @@
 
 All GPUs of one replica are on one node and of one kind. Among the places that fit, it goes where the most room is
 left for the largest replica that may be started next; among equals, where the most is left for the next largest, and
-so on; then where the fewest GPUs stay empty and the least memory stays free beside it, then on the cheapest node, then
-by name and index. So a replica of one GPU splits a node's last room for one of four only where no other place exists.
+so on; then where the fewest empty GPUs are taken; then on the fullest node, where the fewest GPUs stay empty and the least
+memory stays free beside it; then on the cheapest node, then by name and index. So a replica of one GPU splits a node's last room for one of four only where no other place exists.
 
 A place that exists is always found: nodes and kinds are all looked at, and on one of them any GPUs that fit will do.
 """
@@ -143,9 +143,10 @@ class Outlook:
         # Sizes of another kind lose nothing here, and must not shift the order of the others.
         losses = iter(lost)
         aligned = [next(losses) if other.kind in ("", kind) else 0 for other in self._sizes]
+        opened = sum(count == 0 for _, _, count in taken)
         empty = sum(count == 0 for _, _, count in after)
         free = sum(total - used for total, used, count in changed if count > 0)
-        return (*aligned, empty, free), taken
+        return (*aligned, opened, empty, free), taken
 
 
 def _weight(size: Size) -> float:

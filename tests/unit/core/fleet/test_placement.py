@@ -91,6 +91,14 @@ def test_a_small_share_leaves_the_roomier_gpu_to_a_larger_share():
     assert put(where, size(1, memory=20 * GIB)) == [("n", (1,))]
 
 
+def test_a_share_opens_no_empty_gpu_while_one_that_is_shared_has_room():
+    sizes = [size(2), size(1, memory=20 * GIB)]
+    where = ground(node("n", 2, memory=80 * GIB), next_sizes=sizes)
+    small = size(1, memory=20 * GIB)
+    # The first takes the room for one of two GPUs; there is none left to lose, and still GPU 1 stays whole.
+    assert put(where, small, small, size(1)) == [("n", (0,)), ("n", (0,)), ("n", (1,))]
+
+
 def test_a_shared_replica_of_two_gpus_has_its_share_on_both():
     where = ground(node("n", 3, memory=80 * GIB))
     two = size(2, memory=50 * GIB)

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.core.effects import Launch
 from tidegate.core.events import DemandReported
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
+from tidegate.core.settings import Variant
 from tidegate.core.types import DemandReport, ModelDemand, ModelId, ReplicaLoad
 
 M, BIG, SMALL = ModelId("m"), ModelId("big"), ModelId("small")
@@ -274,3 +276,45 @@ def test_a_warm_replica_gives_way_to_a_first_one_that_needs_its_place(world, qui
     world.exited(9, "m-2")
     load(world, 10, m=0, big=1)
     assert world.places["big-1"] == ("n1", (0, 1))
+
+
+# ---- variants ----
+
+
+def with_small(quick, **more):
+    """64 slots on an H100, or 16 on an L40S."""
+    spec = quick(kind="h100", gpus=1, slots=64, price=4.0, **more)
+    return replace(spec, variants=(Variant("small", slots=16, gpus=1, kind="l40s", price_per_h=1.2),))
+
+
+def test_each_variant_goes_on_gpus_of_its_kind(world, quick):
+    world.configure(
+        0, {M: with_small(quick, concurrency_target=64)}, [node("a", 2, "h100"), node("b", 2, "l40s")]
+    )
+    load(world, 1, m=60)
+    load(world, 2, m=76)
+    launched = {launch.replica_id: (launch.variant, launch.place.node) for launch in launches(world)}
+    assert launched == {"m-1": ("", "a"), "m-2": ("small", "b")}
+
+
+def test_a_variant_whose_kind_is_taken_does_not_keep_the_others_waiting(world, quick):
+    models = {M: with_small(quick, concurrency_target=64), SMALL: quick(gpus=1, kind="l40s")}
+    world.configure(0, models, [node("a", 2, "h100"), node("b", 1, "l40s")])
+    load(world, 1, m=0, small=1)
+    assert world.places == {"small-1": ("b", (0,))}
+    # The small variant would be enough for so few, and cheaper.
+    load(world, 2, m=5, small=1)
+    assert [(launch.variant, launch.place.node) for launch in launches(world)][1:] == [("", "a")]
+
+
+def test_a_model_none_of_whose_variants_has_a_place_says_why(world, quick):
+    models = {M: with_small(quick, concurrency_target=64), SMALL: quick(gpus=1)}
+    world.configure(0, models, [node("a", 1, "h100"), node("b", 1, "l40s")])
+    load(world, 1, m=0, small=2)
+    load(world, 2, m=5, small=2)
+    assert world.model_route(M).because == "no node has a free GPU of kind h100; a has 0"
+    assert held_by(world, 2, M) == "fleet.gpus"
+
+
+def launches(world):
+    return [effect for _, _, effects in world.turns for effect in effects if isinstance(effect, Launch)]
