@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tidegate.core.dispatch.held import NOTHING, Held
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.line import Line
-from tidegate.core.dispatch.queue import NOTHING, Held
 from tidegate.core.outcomes import Outcome
 from tidegate.core.settings import QueueLimits
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tidegate.core.dispatch import admission, spilling
 from tidegate.core.dispatch.giving_way import way_for
+from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
-from tidegate.core.dispatch.queue import Held
 from tidegate.core.dispatch.routing.cost import Choice
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
@@ -121,7 +121,7 @@ class Floor:
 
     def _fill_aside(self, line: Line, now_s: float) -> list[DispatchEffect]:
         effects: list[DispatchEffect] = []
-        for entry in line.queue.in_order_aside():
+        for entry in line.queue.aside.in_order():
             orders = self.place(entry, line, now_s)
             if orders is not None:
                 line.queue.take(entry)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import inf
 
+from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.promises import Promises
-from tidegate.core.dispatch.queue import Held, Queue
+from tidegate.core.dispatch.queue import Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
 from tidegate.core.dispatch.routing.cost import LeastSeconds, Terms
 from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
@@ -158,7 +159,7 @@ class Line:
         """Those that somebody who was set aside waits for, and nobody has."""
         if not self.queue.aside:
             return ()
-        asked = {entry.arrived.adapter for entry in self.queue.aside.values()}
+        asked = {entry.arrived.adapter for entry in self.queue.aside}
         return tuple(sorted(name for name in asked if name is not None and not self.anybody_has(name)))
 
     def can_serve(self) -> bool:

@@ -16,8 +16,8 @@ from collections import deque
 from dataclasses import replace
 from math import inf
 
+from tidegate.core.dispatch.held import NOTHING, Held
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.queue import NOTHING, Held
 from tidegate.core.types import FlowId
 
 Mark = tuple[int, int, int]

@@ -12,44 +12,21 @@ tenant that holds most while the newcomer's holds less.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from math import inf
 
+from tidegate.core.dispatch.aside import Aside
 from tidegate.core.dispatch.bands import Band
 from tidegate.core.dispatch.flows import Flow
+from tidegate.core.dispatch.held import NOTHING, Held, over
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.settings import QueueLimits
-from tidegate.core.types import RequestId
 
 OTHERS_MAX = 16
 """Tenants looked at when the one whose turn it is may not take what is free."""
 DISPLACED_MAX = 8
 """Waiting requests that one newcomer may push out at most."""
-
-
-@dataclass(slots=True)
-class Held:
-    """An amount of waiting work, in the three ways in which it is bounded."""
-
-    requests: int = 0
-    tokens: int = 0
-    bytes: int = 0
-
-    def add(self, entry: Entry, sign: int = 1) -> None:
-        """One entry more, or with -1 one fewer."""
-        self.requests += sign
-        self.tokens += sign * entry.tokens
-        self.bytes += sign * entry.arrived.body_bytes
-
-    def without(self, part: Held) -> Held:
-        """What is left of it without a part."""
-        if not part.requests:
-            return replace(self)
-        return Held(self.requests - part.requests, self.tokens - part.tokens, self.bytes - part.bytes)
-
-
-NOTHING = Held()
 
 
 class Queue:
@@ -59,10 +36,8 @@ class Queue:
         """``total`` counts what no replica has been given yet, over all models' queues."""
         self.limits = limits
         self.held = Held()
-        self.aside: dict[RequestId, Entry] = {}
-        """Of these, those whose turn has come while no replica that has their adapter had room."""
-        self._sent_aside: set[RequestId] = set()
-        """Of those, the ones that were sent before."""
+        self.aside = Aside()
+        """Of these, those whose turn has come and who let others pass."""
         self._back = Held()
         """Of these, those that were sent before. They have been let in, and whoever comes is not to suffer for it
         that they are here and not at a replica."""
@@ -88,17 +63,17 @@ class Queue:
         ``promised`` are places kept for requests that were told to come back about now.
         """
         held, limits = self.held.without(self._back), self.limits
-        why = _over(held, entry, limits, 1.0, promised, "")
+        why = over(held, entry, limits, 1.0, promised, "")
         if why is None and overall is not None:
-            why = _over(self._total, entry, overall, 1.0, NOTHING, " of all models")
+            why = over(self._total, entry, overall, 1.0, NOTHING, " of all models")
         if why is not None:
             return why
         if limits.class_share < 1.0:
             band = self._band(entry)
             there = Held(band.count, band.tokens, band.bytes)
-            why = _over(there, entry, limits, limits.class_share, NOTHING, f" of class {band.priority}")
+            why = over(there, entry, limits, limits.class_share, NOTHING, f" of class {band.priority}")
         if why is None and limits.tenant_share < 1.0:
-            why = _over(
+            why = over(
                 self._of_tenant(entry), entry, limits, limits.tenant_share, promised, " of this tenant"
             )
         return why
@@ -125,9 +100,9 @@ class Queue:
         return []
 
     def _fits_all(self, entry: Entry, held: Held, total: Held, overall: QueueLimits | None) -> bool:
-        if _over(held, entry, self.limits, 1.0, NOTHING, "") is not None:
+        if over(held, entry, self.limits, 1.0, NOTHING, "") is not None:
             return False
-        return overall is None or _over(total, entry, overall, 1.0, NOTHING, "") is None
+        return overall is None or over(total, entry, overall, 1.0, NOTHING, "") is None
 
     def _worst(self, band: Band, entry: Entry) -> Flow | None:
         """The tenant that holds most of this class, when the entry has the better claim to a place."""
@@ -160,11 +135,8 @@ class Queue:
         """Take the entry out, wherever it stands; False when it does not wait here."""
         if not self.held.requests:
             return False
-        if self.aside.pop(entry.request_id, None) is not None:
-            # By what it was when it was set aside: whoever is sent from here has one attempt more by now.
-            was_sent = entry.request_id in self._sent_aside
-            self._sent_aside.discard(entry.request_id)
-        else:
+        was_sent = self.aside.pop(entry)
+        if was_sent is None:
             band = self._band(entry)
             was_sent = entry.request_id in band.back
             if not band.leave(entry):
@@ -178,19 +150,7 @@ class Queue:
         band = self._band(entry)
         was_sent = entry.request_id in band.back
         if band.leave(entry):
-            self.aside[entry.request_id] = entry
-            if was_sent:
-                self._sent_aside.add(entry.request_id)
-
-    def in_order_aside(self) -> Iterator[Entry]:
-        """Who is next of those set aside. Of each adapter's, only as many as are taken, and one more."""
-        full: set[str | None] = set()
-        for entry in list(self.aside.values()):
-            if entry.arrived.adapter in full:
-                continue
-            yield entry
-            if entry.request_id in self.aside:
-                full.add(entry.arrived.adapter)
+            self.aside.add(entry, was_sent=was_sent)
 
     def first(self, now_s: float) -> Entry | None:
         """Who is next, without taking it out."""
@@ -282,7 +242,7 @@ class Queue:
     def oldest(self) -> Entry | None:
         """Who has waited longest; None when nobody waits."""
         found = [entry for band in self._bands if (entry := band.oldest()) is not None]
-        found += self.aside.values()
+        found += self.aside
         return min(found, key=lambda entry: entry.arrived_s, default=None)
 
     def in_order(self) -> list[Entry]:
@@ -292,7 +252,7 @@ class Queue:
     def __iter__(self) -> Iterator[Entry]:
         for band in self._bands:
             yield from band
-        yield from self.aside.values()
+        yield from self.aside
 
     def _band(self, entry: Entry) -> Band:
         priority = entry.arrived.priority
@@ -303,21 +263,3 @@ class Queue:
         self._bands.append(made)
         self._bands.sort(key=lambda band: -band.priority)
         return made
-
-
-def _over(
-    held: Held, entry: Entry, limits: QueueLimits, share: float, promised: Held, whose: str
-) -> str | None:
-    """Which bound the entry would break on top of what is held."""
-    requests, tokens = max(1, int(limits.max_requests * share)), int(limits.max_tokens * share)
-    size = int(limits.max_bytes * share)
-    kept = (
-        f", and {promised.requests} places are kept for those told to come back" if promised.requests else ""
-    )
-    if held.requests + promised.requests >= requests:
-        return f"{held.requests} requests{whose} are queued and max_requests is {requests}{kept}"
-    if held.tokens + promised.tokens + entry.tokens > tokens:
-        return f"{held.tokens} tokens{whose} are queued and max_tokens is {tokens}{kept}"
-    if held.bytes + promised.bytes + entry.arrived.body_bytes > size:
-        return f"{held.bytes} bytes{whose} are queued and max_bytes is {size}{kept}"
-    return None
