@@ -51,7 +51,7 @@ def dispatcher(replicas: int) -> Dispatcher:
 def unique_prompts(requests: int, replicas: int = 8) -> dict[str, float]:
     """So many prompts of 2 KB, none like another: growth in bytes, and how long looking one up takes."""
     brain, random = dispatcher(replicas), Random(1)
-    recall = next(iter(brain._floor.lines.values()))._picker.insight.recall
+    recall = next(iter(brain._floor.lines.values())).router._law.insight.recall
     took_us, grown_from = [], 0
     for number in range(requests + WARM):
         if number == WARM:

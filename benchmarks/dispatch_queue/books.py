@@ -20,6 +20,6 @@ def left_in(dispatcher: Dispatcher) -> int:
         left += len(line.tenants._in_flight)
         left += sum(seat.tokens + seat.opening + len(seat.unbegun) + len(seat.silent) for seat in line.seats)
         left += sum(seat.guest is not None for seat in line.seats)
-        if isinstance(line._picker, LeastSeconds):
-            left += sum(len(load.visits) for load in line._picker.insight.loads.values())
+        if isinstance(line.router._law, LeastSeconds):
+            left += sum(len(load.visits) for load in line.router._law.insight.loads.values())
     return left

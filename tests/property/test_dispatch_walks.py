@@ -274,7 +274,7 @@ def test_when_all_have_left_nothing_is_held_by_anybody(seed):
         assert (held.requests, held.tokens, held.bytes, line.queue.work) == (0, 0, 0, 0.0)
         assert not line.tenants._in_flight
         assert line.waits.turnover._held == 0
-        for load in line._picker.insight.loads.values() if line.prefix_stats() else ():
+        for load in line.router._law.insight.loads.values() if line.router.prefix_stats() else ():
             assert not {**load.visits, **load.waiting, **load.in_use}
             assert (load.kv_tokens, load.waiting_s) == pytest.approx((0.0, 0.0), abs=1e-6)
 

@@ -79,7 +79,7 @@ def hopeless(line: Line, entry: Entry, now_s: float) -> str | None:
     left_s = entry.arrived.deadline_s - now_s
     if left_s <= 0.0:
         return "its deadline has passed"
-    least_s = line.least_s(entry.arrived, left_s)
+    least_s = line.router.least_s(entry.arrived, left_s)
     if least_s <= left_s:
         return None
     return f"its prompt takes {least_s:.1f} s at least, of which {left_s:.1f} s are left"
@@ -127,7 +127,7 @@ def _too_late(
         return None
     wait_s = line.wait_s(entry, rate) + kept.tokens / rate
     left_s = arrived.deadline_s - now_s
-    answer_s = max(line.waits.service_s(), line.least_s(arrived, left_s - wait_s))
+    answer_s = max(line.waits.service_s(), line.router.least_s(arrived, left_s - wait_s))
     allowed_s = max(LEAST_LEFT * left_s, left_s - answer_s)
     allowed_s = min(allowed_s, line.queue.limits.max_wait_busy_s)
     if wait_s <= allowed_s * (MARGIN_TOLD if came_back else MARGIN):

@@ -87,8 +87,8 @@ class Attempts:
         if is_first:
             entry.first_byte_s = now_s
         line = floor.lines.get(entry.model)
-        if line is not None and line.watcher is not None and event.status < 400:
-            line.watcher.answered(entry, winner, now_s, event)
+        if line is not None and event.status < 400:
+            line.router.answered(entry, winner, now_s, event)
         seat = floor.seats.get(winner)
         if line is not None and event.status < 400:
             if seat is not None and is_first:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.core.dispatch import admission, spilling
+from tidegate.core.dispatch import admission, choosing, spilling
 from tidegate.core.dispatch.attempts import Attempts
 from tidegate.core.dispatch.budget import Arrivals
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
@@ -116,7 +116,7 @@ class Dispatcher:
 
     def prefix_stats(self) -> dict[ModelId, PrefixStats]:
         """How well prompts' beginnings are foreseen, by model; without those whose routing has no use for it."""
-        found = {model: line.prefix_stats() for model, line in self._floor.lines.items()}
+        found = {model: line.router.prefix_stats() for model, line in self._floor.lines.items()}
         return {model: stats for model, stats in found.items() if stats is not None}
 
     def spill_stats(self, now_s: float) -> dict[ModelId, SpillStats]:
@@ -150,7 +150,7 @@ class Dispatcher:
         """What each replica with room would cost an open request now, in the router's terms."""
         entry = self._floor.ledger.find(request_id)
         line = None if entry is None else self._floor.lines.get(entry.model)
-        return [] if entry is None or line is None else line.explain(entry, now_s)
+        return [] if entry is None or line is None else choosing.explain(line, entry, now_s)
 
     def ask_about(self, request_id: RequestId) -> list[Choice]:
         """Keep why this request is sent where it is, from now on: the list grows with each time that it is sent."""
@@ -316,5 +316,5 @@ class Dispatcher:
         seat = self._floor.seats.get(event.replica_id)
         line = None if seat is None else self._floor.lines.get(seat.route.model)
         if line is not None:
-            line.cache_told(event.replica_id, event.gone_before_s)
+            line.router.cache_told(event.replica_id, event.gone_before_s)
         return []

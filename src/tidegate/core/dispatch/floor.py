@@ -6,7 +6,7 @@ two, while it is hedged). The rules that decide which move to make are in ``disp
 
 from __future__ import annotations
 
-from tidegate.core.dispatch import admission, spilling
+from tidegate.core.dispatch import admission, choosing, spilling
 from tidegate.core.dispatch.giving_way import way_for
 from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
@@ -165,12 +165,12 @@ class Floor:
 
         Where tenants or classes compete, longer prompts that have no token yet may have to give way.
         """
-        seat = line.choose(entry, now_s)
+        seat = choosing.choose(line, entry, now_s)
         way = way_for(line, entry, seat, now_s) if line.tenants.is_contested else None
         if way is not None:
             seat = way[0]
         if seat is not None and entry.request_id == self.asked_about:
-            self.choices.append(Choice(now_s, seat.replica_id, tuple(line.explain(entry, now_s))))
+            self.choices.append(Choice(now_s, seat.replica_id, tuple(choosing.explain(line, entry, now_s))))
         if way is None:
             return None if seat is None else [self.seat(entry, line, seat, now_s)]
         seat, gone = way
@@ -326,7 +326,7 @@ class Floor:
             return model in lines and lines[model].can_serve()
 
         def matched(model: ModelId) -> float:
-            return lines[model].cached_tokens(of_version(arrived, model))
+            return lines[model].router.cached_tokens(of_version(arrived, model))
 
         model = shift.choose(arrived.session, can, matched)
         line = lines.get(model)

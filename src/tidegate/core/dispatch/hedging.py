@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 
 from tidegate.core.dispatch.budget import Arrivals, Budget
+from tidegate.core.dispatch.choosing import choose_other
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
@@ -71,7 +72,7 @@ class Hedging:
         first_id = entry.replica_id
         if line is None or first_id is None or len(line.queue) or self._floor.stop_deadline_s is not None:
             return []
-        seat = line.choose_other(entry, first_id, now_s)
+        seat = choose_other(line, entry, first_id, now_s)
         if seat is None or not self._budget.take(now_s, line.config.hedge_ratio):
             return []
         line.take(entry, seat, now_s)

@@ -6,14 +6,12 @@ from math import inf
 
 from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.promises import Promises
 from tidegate.core.dispatch.queue import Queue
 from tidegate.core.dispatch.ramp import PROMPT_BASE_TOKENS, Ramp
-from tidegate.core.dispatch.routing.cost import LeastSeconds, Terms
-from tidegate.core.dispatch.routing.filters import needed_seats, open_seats, untried
-from tidegate.core.dispatch.routing.pick import Picker, Watcher
-from tidegate.core.dispatch.routing.registry import Shared, router_for
+from tidegate.core.dispatch.routing.filters import open_seats
+from tidegate.core.dispatch.routing.registry import Shared
+from tidegate.core.dispatch.routing.router import Router
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.dispatch.spans import Span
 from tidegate.core.dispatch.spillbook import SpillBook
@@ -24,8 +22,6 @@ from tidegate.core.settings import DispatchConfig
 from tidegate.core.types import ModelDemand, ModelId, ModelRoute, ReplicaId
 
 LEARNS = 0.05
-LIGHT_AHEAD = 2.0
-"""Times the usual limit of prompts ahead, for tenants that have little in flight."""
 
 
 class Line:
@@ -58,8 +54,7 @@ class Line:
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
         self.span = Span()
         self.spills = SpillBook() if spills is None else spills
-        self._shared = Shared() if shared is None else shared
-        self._choose_router(config, 0.0)
+        self.router = Router(model, config, Shared() if shared is None else shared)
         self._serves = False
 
     def __repr__(self) -> str:
@@ -73,55 +68,15 @@ class Line:
 
     def configure(self, config: DispatchConfig, now_s: float) -> None:
         """New settings; whoever waits keeps waiting."""
-        if (config.routing, config.adapter_slots) != (self.config.routing, self.config.adapter_slots):
-            self._choose_router(config, now_s)
+        self.router.configure(config, self.seats, now_s)
         self.config = config
         self.queue.limits = config.queue
 
     # ---- seats ----
 
-    def choose(self, entry: Entry, now_s: float) -> Seat | None:
-        """The seat to send this entry to, or None when all are taken. Filter, then pick."""
-        if self.tenants.is_contested:
-            for seat in self.seats:
-                seat.hear(now_s)
-        seats = self.seats_for(entry)
-        candidates = open_seats(seats, now_s)
-        if self.tenants.is_contested:
-            candidates = self._contested(entry, candidates, now_s)
-        if not candidates:
-            if not self.is_ramping:
-                return None
-            candidates = needed_seats(seats, now_s, self._wait_to_save_s(now_s))
-            if not candidates:
-                return None
-        return self._picker.pick(entry, untried(entry, candidates) if entry.tried else candidates, now_s)
-
-    def _contested(self, entry: Entry, candidates: list[Seat], now_s: float) -> list[Seat]:
-        """Whoever has much leaves the last slots alone; whoever has little may come before prompts that wait.
-        Who gave way goes back to where a part of its prompt is computed, and not before it is let."""
-        is_light, priority = self.is_light(entry), entry.arrived.priority
-        candidates = [s for s in candidates if s.guest is None or not _keeps_off(s.guest, priority, is_light)]
-        if entry.gave_way_id is not None:
-            candidates = [s for s in candidates if s.replica_id == entry.gave_way_id] or candidates
-        share = self.config.reserve_share
-        if self.tenants.count < 2 or not share:
-            return candidates
-        if not is_light:
-            return [seat for seat in candidates if seat.free > int(share * seat.route.slots)]
-        return candidates or open_seats(self.seats_for(entry), now_s, LIGHT_AHEAD)
-
     def is_light(self, entry: Entry) -> bool:
         """Its tenant is one of several and has little in flight."""
         return self.tenants.count > 1 and self.tenants.is_light(entry.arrived.flow, self.slots)
-
-    def choose_other(self, entry: Entry, but: ReplicaId, now_s: float) -> Seat | None:
-        """A settled seat that is well, beside the one that works on this entry; None when none is free."""
-        settled = (
-            s for s in open_seats(self.seats_for(entry), now_s) if s.ramp is None and s.breaker.is_closed
-        )
-        found = [seat for seat in settled if seat.replica_id != but]
-        return self._picker.pick(entry, found, now_s) if found else None
 
     def seats_for(self, entry: Entry) -> list[Seat]:
         """The replicas that have what it asks for."""
@@ -166,33 +121,6 @@ class Line:
         """Somebody serves, or can be started, as far as is known."""
         return self._serves or self.route is None or self.route.can_serve
 
-    def cached_tokens(self, arrived: RequestArrived) -> float:
-        """How much of a prompt some replica has in its cache, as far as the router knows."""
-        if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
-            return 0.0
-        return self._picker.insight.recall.longest(arrived)
-
-    def least_s(self, arrived: RequestArrived, left_s: float) -> float:
-        """What its prompt takes at least, as far as that is known and could be more than ``left_s``; else 0."""
-        if not arrived.prefix or not isinstance(self._picker, LeastSeconds):
-            return 0.0
-        return self._picker.insight.least_s(arrived, left_s)
-
-    def cache_told(self, replica_id: ReplicaId, gone_before_s: float) -> None:
-        """The replica's engine says that what was last used before this moment is no longer cached."""
-        if isinstance(self._picker, LeastSeconds):
-            self._picker.insight.cache_told(replica_id, gone_before_s)
-
-    def prefix_stats(self) -> PrefixStats | None:
-        """How well prompts' beginnings are foreseen; None where the routing has no use for them."""
-        return self._picker.insight.recall.stats() if isinstance(self._picker, LeastSeconds) else None
-
-    def explain(self, entry: Entry, now_s: float) -> list[Terms]:
-        """What each replica with room would cost this entry, in the router's terms; empty for other routers."""
-        if not isinstance(self._picker, LeastSeconds):
-            return []
-        return list(self._picker.explain(entry, open_seats(self.seats_for(entry), now_s), now_s))
-
     def take(self, entry: Entry, seat: Seat, now_s: float) -> None:
         """The entry gets a slot there."""
         seat.take(entry)
@@ -201,15 +129,13 @@ class Line:
             seat.expect(entry, now_s + (seat.opening + entry.arrived.prompt_tokens) * usual_s)
         self.tenants.taken(entry.arrived.flow)
         self.waits.turnover.taken(now_s)
-        if self.watcher is not None:
-            self.watcher.sent(entry, seat, now_s)
+        self.router.sent(entry, seat, now_s)
 
     def given_back(self, entry: Entry, replica_id: ReplicaId, now_s: float) -> None:
         """The entry has given its slot there back."""
         self.tenants.given_back(entry.arrived.flow)
         self.waits.turnover.given_back(now_s)
-        if self.watcher is not None:
-            self.watcher.left(entry, replica_id)
+        self.router.left(entry, replica_id)
 
     def seated(self, seats: list[Seat], now_s: float) -> None:
         """These are the replicas from now on. One that begins to serve beside others is ramped up."""
@@ -228,8 +154,7 @@ class Line:
                 if settled and span_s > 0.0:
                     seat.begin_ramp(Ramp(now_s, span_s, tokens))
         self.seats = seats
-        if self.watcher is not None:
-            self.watcher.seats_are(seats, now_s)
+        self.router.seats_are(seats, now_s)
         self.is_ramping = any(seat.ramp is not None for seat in seats)
         serves = any(seat.serves for seat in seats)
         if serves:
@@ -254,13 +179,6 @@ class Line:
         found = [moment for seat in self.seats if (moment := seat.next_s(now_s)) is not None]
         return min(found, default=None)
 
-    def _choose_router(self, config: DispatchConfig, now_s: float) -> None:
-        """A fresh router; one that learns begins anew, with what its kind of replica is known for."""
-        self._picker: Picker = router_for(self.model, config, self._shared)
-        self.watcher: Watcher | None = self._picker if isinstance(self._picker, Watcher) else None
-        if self.watcher is not None:
-            self.watcher.seats_are(self.seats, now_s)
-
     # ---- waits ----
 
     def rate(self, now_s: float) -> float | None:
@@ -283,14 +201,6 @@ class Line:
         rate = self.rate(now_s)
         return 0.0 if rate is None else self.queue.work / rate
 
-    def _wait_to_save_s(self, now_s: float) -> float | None:
-        """What a newcomer to the end of the line would wait for a slot; None when that is not known. A slot
-        that is used spares each of those who wait a part of it."""
-        held_s = self.waits.turnover.mean_s(now_s)
-        if held_s is None or not self.slots:
-            return None
-        return (1 + self.queue.held.requests) * held_s / self.slots
-
     # ---- what is noted ----
 
     def note_arrival(self, arrived: RequestArrived, now_s: float) -> None:
@@ -308,8 +218,7 @@ class Line:
         """The answer of this seat has begun, which tells how fast it is."""
         seat.breaker.answered()
         seat.began(entry)
-        if self.watcher is not None:
-            self.watcher.began(entry, seat.replica_id, now_s)
+        self.router.began(entry, seat.replica_id, now_s)
         sent_s = entry.sent_s
         if sent_s is None or entry.hedge_id is not None:
             return
@@ -385,8 +294,3 @@ class Line:
             spilt_cost_last_h=self.spills.last_hour(now_s),
             adapters_awaited=self.adapters_awaited(),
         )
-
-
-def _keeps_off(guest: Entry, priority: int, is_light: bool) -> bool:
-    """Whether an entry of this class, of a tenant with little or much, stays away while the guest has no token."""
-    return guest.arrived.priority > priority or (guest.arrived.priority == priority and not is_light)
