@@ -62,9 +62,12 @@ class Attempts:
         if entry is None or event.tokens <= entry.answer_tokens:
             return []
         entry.answer_tokens = event.tokens
+        if entry.spilt is not None:
+            spilling.grew(self._floor.spills[entry.model], entry)
+            return []
         line = self._floor.lines.get(entry.model)
         tokens = entry.arrived.prompt_tokens + event.tokens
-        if line is not None and entry.flow is not None and tokens > entry.cost and entry.spilt is None:
+        if line is not None and entry.flow is not None and tokens > entry.cost:
             line.queue.settle(entry, tokens)
         return []
 

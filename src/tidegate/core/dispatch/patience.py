@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry, Phase
@@ -41,11 +43,12 @@ class Patience:
             effects += floor.expire(oldest, line, now_s)
         effects += floor.fill(line, now_s)
         effects += self._spill_waiting(line, now_s)
-        moments = [line.next_change_s(now_s)]
+        moments: list[float | None] = [line.next_change_s(now_s)]
+        oldest = line.queue.oldest()
         if oldest is not None:
-            moments.append(line.expires_s(oldest))
+            moments += line.expires_s(oldest), line.spills_s(oldest)
         for moment in moments:
-            if moment is not None and moment > now_s:
+            if moment is not None and now_s < moment < inf:
                 effects += floor.wake_by(moment)
         return effects
 

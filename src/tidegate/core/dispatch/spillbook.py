@@ -115,6 +115,11 @@ class SpillBook:
         if self.breaker.half_open_s is not None:
             self._probe = request_id
 
+    def reserve(self, request_id: RequestId, cost: float) -> None:
+        """One that is there takes longer, and may cost so much."""
+        if request_id in self._in_flight:
+            self._in_flight[request_id] = cost
+
     def ended(self, request_id: RequestId, cost: float, tokens: tuple[int, int], now_s: float) -> None:
         """It is back, for so much; ``tokens`` are those of its prompt and of its answer."""
         self._in_flight.pop(request_id, None)

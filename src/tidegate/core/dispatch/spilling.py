@@ -72,6 +72,8 @@ def foreseen(line: Line, entry: Entry, now_s: float) -> str | None:
     bounds = line.config.spill
     if bounds is None or bounds.max_wait_s is None:
         return None
+    if bounds.max_wait_s == 0.0:
+        return "no replica is free"
     if line.anybody_serves():
         rate = line.rate(now_s)
         wait_s = None if rate is None else line.wait_s(entry, rate)
@@ -89,6 +91,15 @@ def began(book: SpillBook, entry: Entry, now_s: float) -> None:
     if entry.first_byte_s is None:
         entry.first_byte_s = now_s
     book.breaker.answered()
+
+
+def grew(book: SpillBook, entry: Entry) -> None:
+    """More of the upstream's answer has come. Longer than was reserved for, it takes more of the hour's money now."""
+    spilt = entry.spilt
+    assert spilt is not None
+    cost = spilt.used(entry.arrived.prompt_tokens, entry.answer_tokens)
+    if cost > spilt.cost:
+        book.reserve(entry.request_id, cost)
 
 
 def answered(book: SpillBook, entry: Entry, event: UpstreamEnded, now_s: float) -> None:

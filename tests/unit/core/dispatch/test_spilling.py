@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.core.effects import CancelUpstream, Record, Reject, Spill
+from tidegate.core.effects import CancelUpstream, Record, Reject, Spill, WakeAt
 from tidegate.core.events import (
     ClientGone,
     Failure,
@@ -128,6 +128,18 @@ def test_the_money_of_an_hour_is_a_cap_and_not_a_mean():
     assert stats(world, 3_500.0).cost_last_h == pytest.approx(0.9)
     assert spilt(world.ask("e", 3_700.0, output=30, deadline_s=9_000.0)) == ["e"]
     assert stats(world, 3_700.0).held_total == (("max_cost", 2),)
+
+
+def test_an_answer_that_is_longer_than_was_reserved_for_takes_more_of_the_hour_while_it_comes():
+    """Without a limit 10 tokens are reserved, 0.2 with the prompt; 70 have come, for 0.8."""
+    bounds = SpillBounds(prompt_price=0.001, output_price=0.01, max_cost_per_h=1.0, output_tokens=10)
+    world = full(spill=bounds)
+    world.ask("long", 0.0)
+    world.on(FirstByte("long"), 1.0)
+    assert stats(world, 1.0).cost_last_h == pytest.approx(0.2)
+    world.on(TokensSent("long", 70), 5.0)
+    assert stats(world, 5.0).cost_last_h == pytest.approx(0.8)
+    assert spilt(world.ask("next", 6.0, output=20)) == []
 
 
 def test_when_the_day_s_money_is_spent_nobody_is_spilt():
@@ -283,6 +295,21 @@ class TestMaxWait:
         assert spilt(world.on(Tick(), 6.0)) == ["a"]
         assert spilt(world.on(Tick(), 8.0)) == ["b"]
         assert world.report(9.0).models[0].queued == 0
+
+    def test_it_asks_to_be_woken_in_time(self):
+        world = World(spill=SpillBounds(max_wait_s=5.0))
+        world.table(0, ("m-1", 1))
+        world.ask("runs", 0.0)
+        assert WakeAt(6.0) in world.ask("a", 1.0)
+        world.ask("b", 3.0)
+        assert WakeAt(8.0) in world.on(Tick(), 6.0)
+
+    def test_none_at_all_goes_at_once(self):
+        world = World(spill=SpillBounds(max_wait_s=0.0))
+        world.table(0, ("m-1", 1))
+        world.ask("runs", 0.0)
+        (order, *_) = world.ask("a", 1.0)
+        assert (order.request_id, order.because) == ("a", "no replica is free")
 
     def test_beyond_its_bounds_who_waits_goes_on_waiting(self):
         world = World(spill=SpillBounds(max_wait_s=5.0, max_in_flight=1))
