@@ -64,9 +64,12 @@ class EngineClient:
         """Let go of the sockets."""
         await self._session.close()
 
-    async def probe(self, address: Address, adapter: Adapter, spec: EngineSpec, timeout_s: float) -> Answer:
-        """Ask for one real token. Never raises for what the engine does."""
-        probe = adapter.probe(spec.model_name)
+    async def probe(
+        self, address: Address, adapter: Adapter, spec: EngineSpec, timeout_s: float, lora: str | None = None
+    ) -> Answer:
+        """Ask for one real token, under this LoRA adapter of ``spec`` if one is named. Never raises for what the engine
+        does."""
+        probe = adapter.probe(spec.model_name if lora is None else f"{spec.model_name}:{lora}")
         body = adapter.rewrite(probe.body, spec)
         sent = await self._send(probe.method, _url(address, probe.path), body, timeout_s)
         if isinstance(sent, Answer):

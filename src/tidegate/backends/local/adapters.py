@@ -76,8 +76,8 @@ class Adapters:
 
     async def _try_to_load(self, adapter: str, source: str, mark: str) -> str | None:
         host = self._host
-        api, provision = host.model.adapter.lora_api, host.provision
-        if api is None or provision is None or not host.is_ready:
+        engine, provision = host.model.adapter, host.provision
+        if engine.lora_api is None or provision is None or not host.is_ready:
             return f"engine {host.model.adapter.name} cannot load it now"
         try:
             path = await self._provisions.add(provision, source)
@@ -85,7 +85,8 @@ class Adapters:
             return f"it cannot be had: {error.because}"
         # Before it is done: whoever takes over must know under which names something may be cached.
         self._note(host.record.adapters, before={adapter: mark})
-        problem = await loras.load(self._client, host.record.address, api, adapter, path)
+        spec = replace(host.model.spec, lora={**(host.model.spec.lora or {}), adapter: path})
+        problem = await loras.load(self._client, host.record.address, engine, spec, adapter, path)
         if problem is None:
             self._have({**(host.model.spec.lora or {}), adapter: path})
         return problem
