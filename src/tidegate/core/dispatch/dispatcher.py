@@ -67,6 +67,10 @@ DispatchEvent = (
 )
 
 
+HURRY_S = 1.0
+"""After the controller was told at once that a model without replicas is asked for; reports come as often as this."""
+
+
 class Dispatcher:
     """Decides about requests. ``on`` is its whole interface."""
 
@@ -226,7 +230,9 @@ class Dispatcher:
             effects += floor.queue(entry, line, now_s)
             if line.tenants.is_contested or line.is_short_of(entry.arrived.adapter):
                 effects += floor.fill(line, now_s)  # A slot that those before it may not take.
-        if not line.anybody_serves() and len(line.queue) <= 1:
+        if not line.anybody_serves() and len(line.queue) <= 1 and now_s >= line.hurries_from_s:
+            # Once: of those who are turned away meanwhile the controller hears with the next report.
+            line.hurries_from_s = now_s + HURRY_S
             effects.append(floor.report(now_s))
         return effects
 

@@ -154,6 +154,8 @@ class Floor:
 
     def refuse_adapters(self, line: Line, now_s: float) -> list[DispatchEffect]:
         """The same for all who wait."""
+        if line.config.adapters is None and (line.route is None or not line.route.troubles):
+            return []
         asking = [entry for entry in line.queue if entry.arrived.adapter is not None]
         effects: list[DispatchEffect] = []
         for entry in sorted(asking, key=lambda entry: entry.number):

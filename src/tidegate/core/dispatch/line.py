@@ -52,6 +52,8 @@ class Line:
         """One of the seats is new among others."""
         self.regime_s = 0.0
         """Since when somebody serves, or since when nobody does: waits are counted from here."""
+        self.hurries_from_s = -inf
+        """From when on the controller is to hear at once of a request that finds nobody."""
         self.span = Span()
         self.spills = SpillBook() if spills is None else spills
         self.router = Router(model, config, Shared() if shared is None else shared)

@@ -385,6 +385,17 @@ def test_new_settings_keep_those_who_wait_and_a_removed_model_tells_them():
     assert outcomes(effects) == [("a", Outcome.REJECTED_UNKNOWN_MODEL)]
 
 
+def test_requests_that_are_turned_away_at_zero_replicas_are_not_all_told_at_once():
+    world = World()
+    world.table(0.0, expected_ready_s=900.0)
+
+    effects = [world.ask(f"r{n}", 1.0 + n / 100, deadline_s=10.0) for n in range(300)]
+
+    assert {outcome for each in effects for _, outcome in outcomes(each)} == {Outcome.REJECTED_NOBODY}
+    told = [n for n, each in enumerate(effects) if any(isinstance(e, Report) for e in each)]
+    assert told == [0, 100, 200]
+
+
 def test_a_model_that_is_taken_out_and_put_back_still_knows_who_is_at_its_replicas():
     world = World()
     world.table(0, ("m-1", 2))
