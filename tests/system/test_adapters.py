@@ -100,6 +100,34 @@ async def test_a_changed_list_is_loaded_and_unloaded_and_no_replica_is_started_o
         assert await p.metric("tidegate_adapter_replicas", model="m", adapter="blue") == 2
 
 
+async def test_under_traffic_nobody_but_who_asks_for_one_that_is_gone_notices(tmp_path):
+    async with product({"models": {"m": model(2, 2, "red")}}, tmp_path) as p:
+        await p.until_serving(2)
+        over, endings = asyncio.Event(), {"m": [], "m:red": [], "m:blue": []}
+
+        async def asks(name: str) -> None:
+            while not over.is_set():
+                try:
+                    endings[name].append(await answered(p, name))
+                except openai.APIStatusError as error:
+                    endings[name].append(error.status_code)
+                    await asyncio.sleep(0.05)
+
+        crowd = [asyncio.create_task(asks(name)) for name in endings for _ in range(2)]
+        for names_now in (("red", "blue"), ("blue",), ("blue", "red")):
+            change(p, "m", model(2, 2, *names_now))
+            await until_all_have(p, *names_now)
+            await asyncio.sleep(0.5)
+        over.set()
+        await asyncio.gather(*crowd)
+
+        assert set(endings["m"]) == {"m"}
+        assert set(endings["m:red"]) == {"red", 404}
+        first = endings["m:blue"].index("blue")
+        assert set(endings["m:blue"][:first]) <= {404}
+        assert set(endings["m:blue"][first:]) == {"blue"}
+
+
 async def test_the_first_request_for_an_adapter_at_zero_replicas_is_held_and_answered(tmp_path):
     async with product({"models": {"m": model(0, 1, "red", "blue")}}, tmp_path) as p:
         assert await answered(p, "m:blue") == "blue"
