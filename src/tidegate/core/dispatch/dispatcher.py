@@ -16,6 +16,7 @@ from typing import Any
 from tidegate.core.dispatch import admission, choosing, spilling
 from tidegate.core.dispatch.attempts import Attempts
 from tidegate.core.dispatch.budget import Arrivals
+from tidegate.core.dispatch.changes import Changes
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry
@@ -24,15 +25,11 @@ from tidegate.core.dispatch.patience import Patience
 from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.routing.cost import Choice, Terms
 from tidegate.core.dispatch.routing.registry import Shared
-from tidegate.core.dispatch.seats import Seat
-from tidegate.core.dispatch.shift import Shift
 from tidegate.core.dispatch.spillbook import SpillBook, SpillStats
-from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import (
     CacheTold,
     CapacitiesRestored,
     ClientGone,
-    Failure,
     FirstByte,
     ModelsConfigured,
     ReportDue,
@@ -83,6 +80,7 @@ class Dispatcher:
         self._hedges = False
         """Some model does."""
         self._patience = Patience(floor, self._hedging)
+        self._changes = Changes(floor, self._attempts)
         self._turns: dict[type, Callable[[Any, float], list[DispatchEffect]]] = {
             Tick: self._patience.tick,
             RequestArrived: self._arrived,
@@ -91,7 +89,7 @@ class Dispatcher:
             UpstreamEnded: self._attempts.ended,
             UpstreamFailed: self._attempts.failed,
             ClientGone: self._attempts.client_gone,
-            RouteTableChanged: self._routes_changed,
+            RouteTableChanged: self._changes.routes,
             ModelsConfigured: self._configured,
             StopBegun: self._stop_begun,
             ReportDue: self._report_due,
@@ -238,69 +236,9 @@ class Dispatcher:
 
     # ---- the world around ----
 
-    def _routes_changed(self, event: RouteTableChanged, now_s: float) -> list[DispatchEffect]:
-        """Known seats keep their requests; requests on a seat that is gone are cut loose."""
-        floor, table = self._floor, event.table
-        floor.route_version = table.version
-        known, floor.seats = floor.seats, {}
-        seats: dict[ModelId, list[Seat]] = {model: [] for model in floor.lines}
-        for number, route in enumerate(table.routes):
-            seat = known.pop(route.replica_id, None) or Seat(route, number)
-            seat.told(route, number)
-            floor.seats[route.replica_id] = seat
-            if route.model in seats:
-                seats[route.model].append(seat)
-        told = {route.model: route for route in table.models}
-        for model, line in floor.lines.items():
-            line.route = told.get(model)
-            line.seated(seats[model], now_s)
-        effects: list[DispatchEffect] = []
-        for gone in known.values():
-            floor.seats[gone.replica_id] = gone  # Until nobody sits there any more.
-            for entry in list(gone.in_flight.values()):
-                effects.append(CancelUpstream(entry.request_id, gone.replica_id))
-                lost = UpstreamFailed(entry.request_id, Failure.CUT, replica_id=gone.replica_id)
-                effects += self._attempts.failed(lost, now_s)
-            del floor.seats[gone.replica_id]
-        for line in floor.lines.values():
-            effects += floor.refuse_adapters(line, now_s)
-            effects += floor.fill(line, now_s)
-            if line.route is None or line.anybody_serves():
-                continue
-            for entry in list(line.queue.in_order()):
-                # Who waited when the start was ordered learns now that it ends too late, and not at the deadline.
-                late = None if entry.resumes else admission.starts_too_late(line, entry, now_s)
-                if not line.route.can_serve:
-                    effects += floor.nobody(entry, line, now_s)
-                elif late is not None:
-                    effects += floor.turn_away(entry, late.outcome, late.because, now_s, late.retry_after_s)
-        return effects
-
     def _configured(self, event: ModelsConfigured, now_s: float) -> list[DispatchEffect]:
-        floor = self._floor
-        floor.queues = event.queues
         self._hedges = any(config.hedge_ratio for config in event.models.values())
-        floor.shared.index.bound(event.prefix_index_bytes)
-        known, floor.shifts = floor.shifts, {}
-        for name, shift in event.shifts.items():
-            floor.shifts[name] = known.get(name) or Shift(shift)
-            floor.shifts[name].configure(shift)
-        effects: list[DispatchEffect] = []
-        for model in [model for model in floor.lines if model not in event.models]:
-            for entry in floor.lines[model].queue.in_order():
-                because = f"the model {model!r} is no longer configured here"
-                effects += floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
-            del floor.lines[model]
-        for model, config in event.models.items():
-            if model in floor.lines:
-                floor.lines[model].configure(config, now_s)
-                effects += floor.refuse_adapters(floor.lines[model], now_s)
-            else:
-                line = floor.lines[model] = Line(
-                    model, config, floor.waiting, floor.shared, floor.spills.setdefault(model, SpillBook())
-                )
-                line.seated([seat for seat in floor.seats.values() if seat.route.model == model], now_s)
-        return effects
+        return self._changes.configured(event, now_s)
 
     def _stop_begun(self, event: StopBegun, now_s: float) -> list[DispatchEffect]:
         self._floor.stop_deadline_s = event.deadline_s

@@ -385,6 +385,17 @@ def test_new_settings_keep_those_who_wait_and_a_removed_model_tells_them():
     assert outcomes(effects) == [("a", Outcome.REJECTED_UNKNOWN_MODEL)]
 
 
+def test_a_stream_that_waits_to_be_taken_up_ends_as_one_when_its_model_is_taken_out():
+    world = World(resume=True)
+    world.table(0, ("m-1", 1))
+    world.ask("a", 0.0)
+    world.on(FirstByte("a"), 1.0)
+    world.table(1.5, ("m-1", 0, State.DRAINING))
+    assert outcomes(world.on(UpstreamFailed("a", Failure.CUT, resumable_tokens=5), 2.0)) == []
+
+    assert outcomes(world.on(ModelsConfigured({}), 2.5)) == [("a", Outcome.FAILED_MIDSTREAM)]
+
+
 def test_requests_that_are_turned_away_at_zero_replicas_are_not_all_told_at_once():
     world = World()
     world.table(0.0, expected_ready_s=900.0)
