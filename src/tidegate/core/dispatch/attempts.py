@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.core.dispatch import spilling
 from tidegate.core.dispatch.budget import Arrivals, Budget
+from tidegate.core.dispatch.filling import fill
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
@@ -54,7 +55,7 @@ class Attempts:
         if line is None or not line.queue.held.requests:
             return effects
         # The replica may take the next prompt, or the other one's slot has become free.
-        return effects + floor.fill(line, now_s)
+        return effects + fill(floor, line, now_s)
 
     def tokens_sent(self, event: TokensSent, now_s: float) -> list[DispatchEffect]:
         """A long answer is charged before it ends."""
@@ -103,7 +104,7 @@ class Attempts:
         effects.append(floor.close(entry, Outcome.COMPLETED, now_s, event.prompt_tokens, event.output_tokens))
         if line is None or not len(line.queue):
             return effects
-        return effects + floor.fill(line, now_s)
+        return effects + fill(floor, line, now_s)
 
     def failed(self, event: UpstreamFailed, now_s: float) -> list[DispatchEffect]:
         """Seven cases, the first that fits.
@@ -146,7 +147,7 @@ class Attempts:
             change_s = line.next_change_s(now_s)
             if change_s is not None:
                 effects += floor.wake_by(change_s)
-            effects += floor.fill(line, now_s)
+            effects += fill(floor, line, now_s)
         return effects
 
     def client_gone(self, event: ClientGone, now_s: float) -> list[DispatchEffect]:
@@ -158,7 +159,7 @@ class Attempts:
         effects = floor.cancel(entry)
         effects.append(floor.close(entry, Outcome.CLIENT_GONE, now_s))
         line = floor.lines.get(entry.model)
-        return effects if line is None else effects + floor.fill(line, now_s)
+        return effects if line is None else effects + fill(floor, line, now_s)
 
     # ---- the pieces ----
 

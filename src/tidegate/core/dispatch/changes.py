@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tidegate.core.dispatch import admission
 from tidegate.core.dispatch.attempts import Attempts
+from tidegate.core.dispatch.filling import fill, refuse_adapters
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.seats import Seat
-from tidegate.core.dispatch.shift import Shift
 from tidegate.core.dispatch.spillbook import SpillBook
 from tidegate.core.effects import CancelUpstream
 from tidegate.core.events import Failure, ModelsConfigured, RouteTableChanged, UpstreamFailed
@@ -47,8 +47,8 @@ class Changes:
                 effects += self._attempts.failed(lost, now_s)
             del floor.seats[gone.replica_id]
         for line in floor.lines.values():
-            effects += floor.refuse_adapters(line, now_s)
-            effects += floor.fill(line, now_s)
+            effects += refuse_adapters(floor, line, now_s)
+            effects += fill(floor, line, now_s)
             if line.route is None or line.anybody_serves():
                 continue
             for entry in list(line.queue.in_order()):
@@ -65,10 +65,7 @@ class Changes:
         floor = self._floor
         floor.queues = event.queues
         floor.shared.index.bound(event.prefix_index_bytes)
-        known, floor.shifts = floor.shifts, {}
-        for name, shift in event.shifts.items():
-            floor.shifts[name] = known.get(name) or Shift(shift)
-            floor.shifts[name].configure(shift)
+        floor.versions.configure(event.shifts)
         effects: list[DispatchEffect] = []
         for model in [model for model in floor.lines if model not in event.models]:
             because = f"the model {model!r} is no longer configured here"
@@ -79,7 +76,7 @@ class Changes:
         for model, config in event.models.items():
             if model in floor.lines:
                 floor.lines[model].configure(config, now_s)
-                effects += floor.refuse_adapters(floor.lines[model], now_s)
+                effects += refuse_adapters(floor, floor.lines[model], now_s)
             else:
                 line = floor.lines[model] = Line(
                     model, config, floor.waiting, floor.shared, floor.spills.setdefault(model, SpillBook())

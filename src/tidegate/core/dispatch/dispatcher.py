@@ -17,6 +17,7 @@ from tidegate.core.dispatch import admission, choosing, spilling
 from tidegate.core.dispatch.attempts import Attempts
 from tidegate.core.dispatch.budget import Arrivals
 from tidegate.core.dispatch.changes import Changes
+from tidegate.core.dispatch.filling import fill, place, refuse_adapter
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry
@@ -106,9 +107,9 @@ class Dispatcher:
         effects = self._turns[type(event)](event, now_s)
         if self._hedges:
             effects += self._hedging.watch(effects, now_s)
-        if self._floor.news:
-            effects = [*effects, *self._floor.news]
-            self._floor.news.clear()
+        if self._floor.versions.news:
+            effects = [*effects, *self._floor.versions.news]
+            self._floor.versions.news.clear()
         return effects
 
     @property
@@ -181,12 +182,12 @@ class Dispatcher:
         entry = floor.ledger.open(event, now_s)
         if floor.stop_deadline_s is not None:  # 1
             return floor.turn_away(entry, Outcome.REJECTED_STOPPING, "the gateway is stopping", now_s, 1.0)
-        line = floor.lines.get(event.model) or floor.shift(entry)
+        line = floor.lines.get(event.model) or floor.versions.line_for(entry, floor.lines)
         if line is None:  # 2
             because = f"the model {event.model!r} is not configured here"
             return floor.turn_away(entry, Outcome.REJECTED_UNKNOWN_MODEL, because, now_s)
         line.note_arrival(event, now_s)
-        refused = floor.refuse_adapter(entry, line, now_s) if event.adapter is not None else None
+        refused = refuse_adapter(floor, entry, line, now_s) if event.adapter is not None else None
         if refused is not None:  # 3
             return refused
         if line.route is not None and not line.route.can_serve and not line.anybody_serves():  # 3
@@ -195,7 +196,7 @@ class Dispatcher:
         if hopeless is not None:  # 4
             return floor.turn_away(entry, Outcome.REJECTED_DEADLINE, hopeless, now_s)
         if not line.queue.turns:  # 5
-            orders = floor.place(entry, line, now_s)
+            orders = place(floor, entry, line, now_s)
             if orders is not None:
                 if line.promises.told:
                     line.promises.redeem(entry, now_s)
@@ -227,7 +228,7 @@ class Dispatcher:
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)
             effects += floor.queue(entry, line, now_s)
             if line.tenants.is_contested or line.is_short_of(entry.arrived.adapter):
-                effects += floor.fill(line, now_s)  # A slot that those before it may not take.
+                effects += fill(floor, line, now_s)  # A slot that those before it may not take.
         if not line.anybody_serves() and len(line.queue) <= 1 and now_s >= line.hurries_from_s:
             # Once: of those who are turned away meanwhile the controller hears with the next report.
             line.hurries_from_s = now_s + HURRY_S

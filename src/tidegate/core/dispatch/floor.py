@@ -6,16 +6,15 @@ two, while it is hedged). The rules that decide which move to make are in ``disp
 
 from __future__ import annotations
 
-from tidegate.core.dispatch import admission, choosing, spilling
-from tidegate.core.dispatch.giving_way import way_for
+from tidegate.core.dispatch import admission, spilling
 from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.routing.cost import Choice
 from tidegate.core.dispatch.routing.registry import Shared
 from tidegate.core.dispatch.seats import Seat
-from tidegate.core.dispatch.shift import Shift, of_version
 from tidegate.core.dispatch.spillbook import SpillBook
+from tidegate.core.dispatch.versions import Versions
 from tidegate.core.effects import (
     CancelUpstream,
     Hedge,
@@ -49,14 +48,12 @@ class Floor:
         """Kept when a model goes: what was spent in the hour stays spent when it comes back."""
         self.seats: dict[ReplicaId, Seat] = {}
         self.queues: QueueLimits = ALL_QUEUES
-        self.shifts: dict[ModelId, Shift] = {}
+        self.versions = Versions()
         self.waiting = Held()
         """Over all lines."""
         self.route_version = 0
         self.stop_deadline_s: float | None = None
         self.wake_s: float | None = None
-        self.news: list[RolledBack] = []
-        """Not told yet."""
         self.asked_about: RequestId | None = None
         """Somebody wants to know where this request is sent, and why; None when nobody asks."""
         self.choices: list[Choice] = []
@@ -76,112 +73,6 @@ class Floor:
         effects = self.wake_by(min(line.expires_s(entry), line.spills_s(entry)))
         change_s = line.next_change_s(now_s)
         return effects if change_s is None else effects + self.wake_by(change_s)
-
-    def fill(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        """Fill free slots from the front of the line. Who has no time left for an answer is not sent.
-
-        Whose turn it is and whose adapter only replicas without room have, or none, is set aside and keeps its turn
-        there: it holds up nobody whom the others can serve.
-        """
-        queue = line.queue
-        effects = self._fill_aside(line, now_s) if queue.aside else []
-        while (first := queue.first(now_s)) is not None:
-            entry = first
-            if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
-                effects += self.expire(entry, line, now_s)
-                continue
-            orders = self.place(entry, line, now_s)
-            if orders is None and line.tenants.count > 1:
-                entry, orders = self._place_other(entry, line, now_s)
-            if orders is None and line.is_held_up_by(first, now_s):
-                effects += self.refuse_adapter(first, line, now_s) or self._set_aside(first, line, now_s)
-                continue
-            if orders is None:
-                break
-            queue.take(entry)
-            effects += orders
-        return effects
-
-    def _place_other(
-        self, entry: Entry, line: Line, now_s: float
-    ) -> tuple[Entry, list[DispatchEffect] | None]:
-        """Send somebody else's entry, since this one may not take what is free. Only one that has less in flight, or is
-        shorter than all that were tried, can be better off."""
-        is_light, shortest = line.is_light(entry), entry.arrived.prompt_tokens
-        for other in line.queue.others(entry):
-            tokens, other_is_light = other.arrived.prompt_tokens, line.is_light(other)
-            if tokens < shortest or (other_is_light and not is_light):
-                orders = self.place(other, line, now_s)
-                if orders is not None:
-                    return other, orders
-                is_light, shortest = is_light or other_is_light, min(shortest, tokens)
-        return entry, None
-
-    # ---- adapters that not every replica has ----
-
-    def _fill_aside(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        effects: list[DispatchEffect] = []
-        for entry in line.queue.aside.in_order():
-            orders = self.place(entry, line, now_s)
-            if orders is not None:
-                line.queue.take(entry)
-                effects += orders
-        return effects
-
-    def _set_aside(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
-        """Its turn has come. The controller hears at once of an adapter that nobody has."""
-        known = line.adapters_awaited()
-        line.queue.set_aside(entry)
-        return [] if line.adapters_awaited() == known else [self.report(now_s)]
-
-    def refuse_adapter(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
-        """End an entry whose adapter is not to be had; None when it is, or may be soon."""
-        adapter, configured = entry.arrived.adapter, line.config.adapters
-        if adapter is None:
-            return None
-        outcome, retry_after_s = Outcome.REJECTED_UNKNOWN_MODEL, None
-        because = f"the model {line.model!r} has no adapter {adapter!r} any more"
-        if configured is None or adapter in configured:
-            troubles = line.route.troubles if line.route is not None else ()
-            trouble = next((told for told in troubles if told.adapter == adapter), None)
-            if trouble is None:
-                return None
-            outcome, because = Outcome.REJECTED_NOBODY, trouble.because
-            retry_after_s = admission.retry_after_nobody(trouble.until_s, now_s)
-        if entry.resumes:
-            outcome, retry_after_s = Outcome.FAILED_MIDSTREAM, None
-        return self.turn_away(entry, outcome, because, now_s, retry_after_s)
-
-    def refuse_adapters(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        """The same for all who wait."""
-        if line.config.adapters is None and (line.route is None or not line.route.troubles):
-            return []
-        asking = [entry for entry in line.queue if entry.arrived.adapter is not None]
-        effects: list[DispatchEffect] = []
-        for entry in sorted(asking, key=lambda entry: entry.number):
-            effects += self.refuse_adapter(entry, line, now_s) or []
-        return effects
-
-    def place(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect] | None:
-        """Send the entry to the replica that is best for it; None when all are taken.
-
-        Where tenants or classes compete, longer prompts that have no token yet may have to give way.
-        """
-        seat = choosing.choose(line, entry, now_s)
-        way = way_for(line, entry, seat, now_s) if line.tenants.is_contested else None
-        if way is not None:
-            seat = way[0]
-        if seat is not None and entry.request_id == self.asked_about:
-            self.choices.append(Choice(now_s, seat.replica_id, tuple(choosing.explain(line, entry, now_s))))
-        if way is None:
-            return None if seat is None else [self.seat(entry, line, seat, now_s)]
-        seat, gone = way
-        effects: list[DispatchEffect] = []
-        for other in gone:
-            effects += self.take_back(other, line, now_s)
-        effects.append(self.seat(entry, line, seat, now_s))
-        seat.guest = entry
-        return effects
 
     def take_back(self, entry: Entry, line: Line, now_s: float) -> list[DispatchEffect]:
         """The entry leaves its replica before it has a token, and waits for its next turn."""
@@ -311,46 +202,8 @@ class Floor:
                 line.note_unanswered(entry)
             line.span.ended(record, now_s, answered=answered, streams=entry.arrived.streams)
         if entry.shifted_tokens is not None:
-            self._settle_shift(entry, record)
+            self.versions.settle(entry, record)
         return record
-
-    # ---- versions ----
-
-    def shift(self, entry: Entry) -> Line | None:
-        """The line of the version that is to answer; None when no such name is shifted."""
-        name = entry.arrived.model
-        shift = self.shifts.get(name)
-        if shift is None:
-            return None
-        lines, arrived = self.lines, entry.arrived
-
-        def can(model: ModelId) -> bool:
-            return model in lines and lines[model].can_serve()
-
-        def matched(model: ModelId) -> float:
-            return lines[model].router.cached_tokens(of_version(arrived, model))
-
-        model = shift.choose(arrived.session, can, matched)
-        line = lines.get(model)
-        if line is not None:
-            entry.model, entry.arrived = model, of_version(arrived, model)
-            entry.shifted_tokens = entry.tokens + (line.queue.usual_tokens or 0.0)
-            shift.sent(model, entry.shifted_tokens)
-        return line
-
-    def _settle_shift(self, entry: Entry, record: Record) -> None:
-        name = entry.arrived.model
-        shift = self.shifts.get(name)
-        if shift is None or entry.shifted_tokens is None:
-            return
-        served = 0.0 if entry.sent_s is None else float(record.prompt_tokens + (record.output_tokens or 0))
-        if entry.sent_s is None or record.output_tokens is not None:
-            shift.sent(entry.model, served - entry.shifted_tokens)
-        if entry.spilt is not None:
-            return  # How others answer says nothing of the version.
-        because = shift.ended(entry.model, record.outcome, record.ttft_s)
-        if because is not None:
-            self.news.append(RolledBack(name, entry.model, because))
 
     # ---- the rest ----
 

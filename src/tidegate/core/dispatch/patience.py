@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from tidegate.core.dispatch.filling import fill, refuse_adapters
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
 from tidegate.core.dispatch.ledger import Entry, Phase
@@ -38,10 +39,10 @@ class Patience:
     def _tend(self, line: Line, now_s: float) -> list[DispatchEffect]:
         """A line that somebody waits in: end those who have waited too long, seat who can be."""
         floor = self._floor
-        effects = floor.refuse_adapters(line, now_s)
+        effects = refuse_adapters(floor, line, now_s)
         while (oldest := line.queue.oldest()) is not None and line.expires_s(oldest) <= now_s:
             effects += floor.expire(oldest, line, now_s)
-        effects += floor.fill(line, now_s)
+        effects += fill(floor, line, now_s)
         effects += self._spill_waiting(line, now_s)
         moments: list[float | None] = [line.next_change_s(now_s)]
         oldest = line.queue.oldest()
