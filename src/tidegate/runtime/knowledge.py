@@ -70,4 +70,8 @@ class KnowledgeFile:
         await asyncio.to_thread(self._write, look())
 
     def _write(self, kept: Kept) -> bool:
-        return self._file.write(kept, is_flushed=True)
+        # Piece by piece: a whole fleet's in one go would keep the interpreter to itself for a tenth of a second.
+        pieces = [msgspec.Raw(msgspec.json.encode(model)) for model in kept.fleet.models]
+        fleet = {"at_s": kept.fleet.at_s, "models": pieces, "starts": kept.fleet.starts}
+        written = {"version": kept.version, "fleet": fleet, "capacities": kept.capacities}
+        return self._file.write(written, is_flushed=True)

@@ -59,7 +59,9 @@ class Forecast:
         self._highest: dict[int, float] = {}
         """Of each quarter of an hour that is over, counted from the clock's zero."""
         self._told: tuple[float | None, ...] | None = None
-        """These as they were told last, since they change once in a quarter of an hour."""
+        """These as they are told, once they have been: they grow by one in a quarter of an hour."""
+        self._said: dict[tuple[int, int], float | None] = {}
+        """What is expected from one place to another, until the next rate comes."""
         self._place: int | None = None
         """The one under way, and the highest rate in it so far."""
         self._high = 0.0
@@ -94,6 +96,7 @@ class Forecast:
         self._recent.append(rate)
         self._keep(rate, now_s)
         self._may_claim = True
+        self._said.clear()
 
     def floor(self, lead_s: float, now_s: float) -> float | None:
         """Not fewer requests a second than this are to be provided for within the lead time; None while it is not
@@ -166,7 +169,10 @@ class Forecast:
         place = int(now_s // PLACE_S)
         if self._place is not None and place != self._place:
             self._highest[self._place] = self._high
-            self._high, self._told = 0.0, None
+            if self._told is not None:
+                goes_on = place == self._place + 1
+                self._told = (*self._told[1 - PLACES_KEPT :], self._high) if goes_on else None
+            self._high = 0.0
             if len(self._highest) > PLACES_KEPT + PLACES:
                 self._highest = {at: one for at, one in self._highest.items() if at >= place - PLACES_KEPT}
         self._place = place
@@ -176,12 +182,13 @@ class Forecast:
         """The quantile of the highest within the lead time; None while those hours have never been seen."""
         # A day has all the places there are.
         first, last = int(now_s // PLACE_S), int((now_s + min(lead_s, DAY_S)) // PLACE_S)
-        found = [self._usual(place) for place in range(first, last + 1)]
-        known = [quantile for quantile in found if quantile is not None]
-        if not known:
-            return None
-        most = BAND * max(self._recent, default=0.0)
-        return max(0.0, min(max(known) * self._trend(first), most))
+        if (first, last) not in self._said:
+            found = [self._usual(place) for place in range(first, last + 1)]
+            known = [quantile for quantile in found if quantile is not None]
+            most = BAND * max(self._recent, default=0.0)
+            said = max(0.0, min(max(known) * self._trend(first), most)) if known else None
+            self._said[first, last] = said
+        return self._said[first, last]
 
     def _usual(self, place: int) -> float | None:
         weeks = self._seen_at(range(place - PLACES * WEEK_DAYS, place - PLACES_KEPT - 1, -PLACES * WEEK_DAYS))
