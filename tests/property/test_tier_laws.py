@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.core.fleet.growth import SPANS_S, Growth
-from tidegate.core.fleet.tiers import Offer, cheapest_mix
+from tidegate.core.fleet.tiers import Disk, Offer, cheapest_mix, mix_with_disk
 from tidegate.core.tiers import Tier
 
 spans = st.lists(st.sampled_from([1.0, 5.0, 20.0, 60.0, 300.0]), unique=True, max_size=5).map(sorted)
@@ -86,6 +86,32 @@ def test_whoever_may_wait_longer_pays_no_more(rise, tiers, away_s, slack_s):
 def test_a_faster_start_from_nothing_makes_less_to_hold(rise, tiers, slack_s):
     slow, fast = (cheapest_mix(rise, tiers, away_s, slack_s) for away_s in (100.0, 10.0))
     assert fast.warm + fast.sleeping + fast.uncovered <= slow.warm + slow.sleeping + slow.uncovered
+
+
+disks = st.builds(Disk, st.sampled_from([0.0, 5.0, 50.0]), st.sampled_from([0.0, 0.2, 2.0]))
+
+
+@given(rises(), offers, spans_away_s, slacks, disks)
+def test_the_disk_is_bought_when_it_covers_more_or_as_much_for_less_and_at_no_other_time(
+    rise, tiers, away_s, slack_s, disk
+):
+    mix = mix_with_disk(rise, tiers, away_s, slack_s, disk)
+    uncovered, price = by_trying_all(rise, tiers, away_s, slack_s)
+    with_disk = by_trying_all(rise, tiers, min(away_s, disk.away_s), slack_s)
+    with_disk = with_disk[0], with_disk[1] + disk.price_per_h
+
+    assert (mix.uncovered, round(mix.price_per_h, 9)) == min(
+        (uncovered, round(price, 9)), _rounded(with_disk)
+    )
+    if mix.cached:
+        assert disk.away_s < away_s
+        plain = cheapest_mix(rise, tiers, away_s, slack_s)
+        fewer = mix.warm + mix.sleeping < plain.warm + plain.sleeping
+        assert _rounded(with_disk) < (uncovered, round(price, 9)) or fewer
+
+
+def _rounded(pair):
+    return pair[0], round(pair[1], 9)
 
 
 @given(st.lists(st.integers(0, 9), max_size=200), st.sampled_from([0.0, 0.05, 0.5]))

@@ -58,6 +58,11 @@ class PoolKeys(Section):
         alias="sleeping_price",
         description="What a sleeper costs: the host memory it takes",
     )
+    cached_price_per_h: Annotated[float, kinds.money()] = Field(
+        default=_POOL.cached_price_per_h,
+        alias="cached_price",
+        description="What the model's weights cost on a node's disk; they are fetched there when a mix with them is better",
+    )
     expected_wake_s: Annotated[float, kinds.duration("0s", "1h")] | None = Field(
         default=None, alias="expected_wake", description="From asleep to serving, before it has been measured"
     )

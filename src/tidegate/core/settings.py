@@ -338,6 +338,8 @@ class Pool:
     """None: as much as one that serves, since it holds its GPUs."""
     sleeping_price_per_h: float = 0.0
     """Of the host memory it takes; nothing where that would be unused."""
+    cached_price_per_h: float = 0.0
+    """Of the disk that the model's weights take; nothing where that would be unused."""
     expected_wake_s: float | None = None
     """From asleep to serving, before one has been measured."""
     slack_s: float = 2.0

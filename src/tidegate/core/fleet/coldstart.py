@@ -157,7 +157,9 @@ class ColdStarts:
         self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
     ) -> Readiness:
         """The distribution of the model's starts, with what is to be fetched first; before the first start, about
-        what the settings say."""
+        what the settings say. From ``CACHED`` nothing is to be fetched."""
+        if tier is Tier.CACHED:
+            return self._without_fetching(model, otherwise_s, Tier.COLD, kind)
         known = self._without_fetching(model, otherwise_s, tier, kind)
         fetch_s = self.artifacts.fetch_s(model) if tier is Tier.COLD else 0.0
         if not fetch_s or known.samples == 0 or known.median_s is None:

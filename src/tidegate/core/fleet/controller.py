@@ -363,7 +363,8 @@ class FleetController:
     def _prefetch(self, now_s: float) -> list[FleetEffect]:
         settings = {model: plan.spec.prefetch for model, plan in self._plans.items()}
         pulling = [r.model for r in self._keeper.roster.replicas.not_serving() if r.state is State.PULLING]
-        return list(self._prefetcher.look(settings, self._demand.forecast, pulling, now_s))
+        bought = {model for model in self._plans if self._keeper.pools.mix(model).cached}
+        return list(self._prefetcher.look(settings, self._demand.forecast, bought, pulling, now_s))
 
     # ---- 8. the next moment ----
 

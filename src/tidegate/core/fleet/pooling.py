@@ -19,7 +19,7 @@ from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.scaling.limits import PoolGrant, PoolWish, grant_pools
-from tidegate.core.fleet.tiers import PUBLISHED_WAKE_S, Held, Offer, cheapest_mix
+from tidegate.core.fleet.tiers import PUBLISHED_WAKE_S, Disk, Held, Offer, mix_with_disk
 from tidegate.core.fleet.warmpool import Crew, Upkeep, in_line, upkeep
 from tidegate.core.knowledge import KnownSpan
 from tidegate.core.lifecycle import Seen, State
@@ -139,7 +139,9 @@ class Pools:
                 pool.max_sleeping,
             ),
         )
-        return cheapest_mix(rise, offers, inf if away_s is None else away_s, pool.slack_s)
+        here_s = self._cold.readiness(plan.model, spec.expected_start_s, Tier.CACHED).quantile_s(sure)
+        disk = None if here_s is None else Disk(here_s, pool.cached_price_per_h)
+        return mix_with_disk(rise, offers, inf if away_s is None else away_s, pool.slack_s, disk)
 
     def _wish(self, plan: Plan, crew: Crew) -> PoolWish:
         spec, pool, mix = plan.spec, plan.spec.pool, self.mix(plan.model)

@@ -7,7 +7,7 @@ may be wrong often.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from tidegate.core.effects import Prefetch
 from tidegate.core.events import WeightsSeen
@@ -40,6 +40,7 @@ class Prefetcher:
         self,
         settings: Mapping[ModelId, Prefetching],
         forecast: Callable[[ModelId], Forecast],
+        bought: Container[ModelId],
         pulling: Iterable[ModelId],
         now_s: float,
     ) -> list[Prefetch]:
@@ -48,6 +49,7 @@ class Prefetcher:
         Args:
             settings: Of each configured model.
             forecast: What is known of a model's earlier days.
+            bought: Models whose cheapest mix has the weights on the disk.
             pulling: Models that a starting replica fetches at present.
             now_s: The moment.
         """
@@ -57,7 +59,7 @@ class Prefetcher:
             if wanted is Prefetching.OFF:
                 continue
             for seen in self._artifacts.nodes_without(model):
-                because = self._reason(wanted, seen, forecast(model), now_s)
+                because = self._reason(wanted, seen, forecast(model), now_s, is_bought=model in bought)
                 if because is not None and model not in busy and self._is_due(seen, now_s):
                     self._ordered_s[model, seen.node] = now_s
                     orders.append(Prefetch(model, seen.node, because))
@@ -67,9 +69,13 @@ class Prefetcher:
         ordered_s = self._ordered_s.get((seen.model, seen.node))
         return ordered_s is None or now_s >= ordered_s + AGAIN_S
 
-    def _reason(self, wanted: Prefetching, seen: WeightsSeen, forecast: Forecast, now_s: float) -> str | None:
+    def _reason(
+        self, wanted: Prefetching, seen: WeightsSeen, forecast: Forecast, now_s: float, *, is_bought: bool
+    ) -> str | None:
         if wanted is Prefetching.ALWAYS:
             return "its weights are to be on every node"
+        if is_bought:
+            return "the best mix for what its demand may rise by has its weights on the disk"
         fetch_s = self._artifacts.fetch_s(seen.model, seen.node, 0.9)
         ahead_s = AHEAD_UNKNOWN_S if fetch_s is None else min(DAY_S, max(AHEAD_LEAST_S, SLOWED * fetch_s))
         before = forecast.before(ahead_s, now_s)

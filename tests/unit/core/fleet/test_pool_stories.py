@@ -1,11 +1,14 @@
 """Replicas held ready over time: warm ones in line, sleepers behind them, and what makes them come and go."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from tidegate.core.effects import Launch, Sleep
+from tidegate.core.effects import Launch, Prefetch, Sleep
+from tidegate.core.events import WeightsSeen
 from tidegate.core.lifecycle import Seen
+from tidegate.core.settings import Prefetching
 from tidegate.core.types import Address, ModelId
 
 M, N = ModelId("m"), ModelId("n")
@@ -313,3 +316,61 @@ def test_a_warm_one_of_former_settings_is_not_used_again(world, settings):
     assert ("promote", "m-1") not in orders(world, 40)
     assert ("launch", "m-2") in orders(world, 40)
     assert world.brain.state(41.0).models[0].replicas[0].address == Address("127.0.0.1", 9001)
+
+
+# ---- weights on the disk ----
+
+GB = 10**9
+
+
+def thrown_away(world, settings, pool, prefetch=Prefetching.AHEAD):
+    """Each 200 s a second replica is needed for 20 s, and starts in 5 s, since its weights are on the disk. After 1,800 s
+    they are thrown away; fetching them takes 100 s."""
+    spec = settings(
+        pool=pool, window_s=1, scale_down_delay_s=5, concurrency_target=8, price=1.0, min_replicas=1
+    )
+    world.configure(0, {M: replace(spec, prefetch=prefetch)})
+    world.on(WeightsSeen(M, "n1", "hub", 10 * GB, 0, 10 * GB, 100.0), 0)
+    due = {}
+    for at in range(1_800):
+        world.report(at, in_flight=16 if at % 200 < 20 else 8)
+        world.tick(at)
+        due |= {name: at + 5 for when, what, name in world.orders if what == "launch" and when == at}
+        for name in [name for name, ready_s in due.items() if ready_s <= at]:
+            world.ready(at, name)
+            del due[name]
+        for name in [name for when, what, name in world.orders if what == "stop" and when == at]:
+            world.exited(at, name)
+    world.on(WeightsSeen(M, "n1", "hub", 10 * GB, 10 * GB, 10 * GB, 100.0), 1_800)
+    world.run(1_801, 1_830, in_flight=8)
+    return [
+        effect.because for _, _, effects in world.turns for effect in effects if isinstance(effect, Prefetch)
+    ]
+
+
+def test_weights_on_the_disk_are_bought_where_they_are_cheaper_than_a_sleeper(world, settings):
+    """A start from the disk is early enough for the second replica; without it a sleeper at 0.50 an hour would be held."""
+    fetched = thrown_away(
+        world, settings, {"max_sleeping": 1, "sleeping_price_per_h": 0.5, "cached_price_per_h": 0.1}
+    )
+
+    assert fetched == ["the best mix for what its demand may rise by has its weights on the disk"]
+
+
+def test_a_sleeper_that_costs_less_is_held_in_their_place(world, settings):
+    assert not thrown_away(
+        world, settings, {"max_sleeping": 1, "sleeping_price_per_h": 0.05, "cached_price_per_h": 0.1}
+    )
+
+
+def test_what_nothing_else_covers_is_worth_its_price(world, settings):
+    """A wake-up of a minute would be too late, and a warm one may not be held."""
+    assert thrown_away(
+        world, settings, {"max_sleeping": 1, "expected_wake_s": 60.0, "cached_price_per_h": 0.9}
+    )
+
+
+def test_nothing_is_fetched_where_prefetching_is_off(world, settings):
+    pool = {"max_sleeping": 1, "sleeping_price_per_h": 0.5, "cached_price_per_h": 0.1}
+
+    assert not thrown_away(world, settings, pool, Prefetching.OFF)
