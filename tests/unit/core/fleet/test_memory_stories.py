@@ -22,6 +22,7 @@ from tidegate.core.settings import FleetLimits, Prefetching, ScalingPolicy
 from tidegate.core.types import Address, CapacityFigures, DemandReport, ModelDemand, ModelId, ReplicaLoad
 from unit.core.fleet.conftest import World, model
 
+pytestmark = pytest.mark.timeout(300)  # Two days at a report each ten seconds: six seconds on an idle core.
 M = ModelId("m")
 HOUR_S = 3_600.0
 TOOK_S, PROMPT, OUTPUT, SLOTS = 8.0, 500, 100, 8
