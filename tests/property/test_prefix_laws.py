@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.core.dispatch.prefix import ENTRY_BYTES, SHELF_BYTES, PrefixIndex, stamp_of
+from tidegate.core.dispatch.prefix import PrefixIndex, stamp_of
+from tidegate.core.dispatch.shelves import ENTRY_BYTES, SHELF_BYTES
 
 SPAN_S = 32.0
 REPLICAS = 4

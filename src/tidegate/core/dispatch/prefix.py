@@ -9,28 +9,16 @@ Every use touches the whole chain, its first block last. So in the order of use 
 blocks behind it, and what is dropped, oldest first, are always ends of chains. A replica that does not use a block
 while others do loses its bit within two spans: its own last use would be long ago, and its cache has forgotten it.
 
-Each tenant has shelves of its own, one for each model. When the bytes are used up, the tenant that has most gives up
-its oldest entries, so one tenant's flood never costs another what is below its equal share.
+Tenants and models have shelves of their own (``shelves``), within one bound in bytes.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 
+from tidegate.core.dispatch.shelves import STAMP_BITS, STAMP_MASK, Shelves
 from tidegate.core.types import FlowId, ModelId
 
-ENTRY_BYTES = 224
-"""One hash, measured on CPython 3.11: key 32, value up to 68, its places in an OrderedDict about 105."""
-SHELF_BYTES = 1_000
-"""An empty shelf."""
-LEVELS = 256
-"""Tenants are compared to within this part of the whole."""
-DROP_AT_ONCE = 32
-"""Entries dropped when room is needed: some ten microseconds."""
-
-STAMP_BITS = 32
-STAMP_MASK = (1 << STAMP_BITS) - 1
 STAMPS_PER_S = 8
 """Moments are kept to an eighth of a second, which lasts for seventeen years."""
 SPAN_BITS = 8
@@ -39,7 +27,6 @@ REPLICAS_MAX = 128
 """Of one model; those beyond are not remembered."""
 REPLICA_MASK = (1 << REPLICAS_MAX) - 1
 
-Shelf = OrderedDict[int, int]
 Chain = tuple[int, ...]
 Found = list[tuple[int, int]]
 """How many leading blocks, and the bits of the replicas that have exactly so many; longer ones last."""
@@ -68,54 +55,43 @@ class PrefixStats:
     """Set while next to nothing is found again."""
 
 
-class Tenant:
-    """One tenant's shelves."""
-
-    __slots__ = ("entries", "level", "shelves")
-
-    def __init__(self) -> None:
-        self.entries = 0
-        self.level = 0
-        self.shelves: dict[ModelId, Shelf] = {}
-
-    def oldest(self) -> Shelf:
-        """The shelf whose first entry was used longest ago."""
-        return min(self.shelves.values(), key=lambda shelf: next(iter(shelf.values())) & STAMP_MASK)
-
-
 class PrefixIndex:
     """The index of one gateway: all models and tenants, one bound."""
 
     def __init__(self, limit_bytes: int) -> None:
-        self.limit_bytes = limit_bytes
-        self.entries = 0
-        self.dropped_total = 0
-        self._tenants: dict[FlowId, Tenant] = {}
-        self._shelves = 0
-        self._levels: list[dict[FlowId, None]] = [{} for _ in range(LEVELS + 1)]
-        self._highest = 0
+        self._shelves = Shelves(limit_bytes)
+        self._shelf = self._shelves.find
 
     def __repr__(self) -> str:
-        return f"<PrefixIndex {self.entries} blocks, {self.bytes} of {self.limit_bytes} bytes>"
+        return f"<PrefixIndex {self._shelves!r}>"
+
+    @property
+    def entries(self) -> int:
+        """Blocks that it remembers."""
+        return self._shelves.entries
 
     @property
     def bytes(self) -> int:
         """What it takes in memory, by its own account; never above its limit."""
-        return self.entries * ENTRY_BYTES + self._shelves * SHELF_BYTES
+        return self._shelves.bytes
+
+    @property
+    def limit_bytes(self) -> int:
+        """What it may take."""
+        return self._shelves.limit_bytes
+
+    @property
+    def dropped_total(self) -> int:
+        """Entries dropped for want of room."""
+        return self._shelves.dropped_total
 
     def bound(self, limit_bytes: int) -> None:
         """Another limit, from now on."""
-        if limit_bytes == self.limit_bytes:
-            return
-        self.limit_bytes = limit_bytes
-        for flow, tenant in self._tenants.items():
-            self._place(flow, tenant)
-        self._make_room()
+        self._shelves.bound(limit_bytes)
 
     def entries_of(self, flow: FlowId) -> int:
         """How much of it is one tenant's."""
-        tenant = self._tenants.get(flow)
-        return 0 if tenant is None else tenant.entries
+        return self._shelves.entries_of(flow)
 
     def walk(self, flow: FlowId, model: ModelId, chain: Chain, replicas: int) -> Found:
         """How much of the chain each of these replicas (bits) has used. Those without any are left out."""
@@ -190,7 +166,7 @@ class PrefixIndex:
             return
         shelf = self._shelf(flow, model)
         if shelf is None:
-            shelf = self._open(flow, model)
+            shelf = self._shelves.open(flow, model)
         latest = births[0][0] if births else 0
         span, value, before = stamp >> SPAN_BITS, replica << STAMP_BITS | stamp, len(shelf)
         for block in reversed(chain):
@@ -208,14 +184,8 @@ class PrefixIndex:
                     bits = _still_true(bits, used, births)
                 shelf[block] = bits << (REPLICAS_MAX + STAMP_BITS) | value
             shelf.move_to_end(block)
-        added = len(shelf) - before
-        if added:
-            self.entries += added
-            tenant = self._tenants[flow]
-            tenant.entries += added
-            self._place(flow, tenant)
-            if self.bytes > self.limit_bytes:
-                self._make_room()
+        if len(shelf) > before:
+            self._shelves.grown(flow, len(shelf) - before)
 
     def forget(self, flow: FlowId, model: ModelId, chain: Chain, replica: int) -> None:
         """A replica (its bit) does not have these blocks after all."""
@@ -227,55 +197,6 @@ class PrefixIndex:
             value = shelf.get(block)
             if value is not None:
                 shelf[block] = value & ~both
-
-    # ---- room ----
-
-    def _shelf(self, flow: FlowId, model: ModelId) -> Shelf | None:
-        tenant = self._tenants.get(flow)
-        return None if tenant is None else tenant.shelves.get(model)
-
-    def _open(self, flow: FlowId, model: ModelId) -> Shelf:
-        tenant = self._tenants.get(flow)
-        if tenant is None:
-            tenant = self._tenants[flow] = Tenant()
-            self._levels[0][flow] = None
-        shelf = tenant.shelves[model] = Shelf()
-        self._shelves += 1
-        return shelf
-
-    def _place(self, flow: FlowId, tenant: Tenant) -> None:
-        """Keep the tenant on the level of its size."""
-        level = min(LEVELS, tenant.entries * ENTRY_BYTES * LEVELS // max(1, self.limit_bytes))
-        if level == tenant.level:
-            return
-        del self._levels[tenant.level][flow]
-        self._levels[level][flow] = None
-        tenant.level = level
-        self._highest = max(self._highest, level)
-
-    def _make_room(self) -> None:
-        while self.bytes > self.limit_bytes and self._tenants:
-            while self._highest and not self._levels[self._highest]:
-                self._highest -= 1
-            flow = next(iter(self._levels[self._highest]))
-            tenant = self._tenants[flow]
-            shelf = tenant.oldest()
-            drop = min(DROP_AT_ONCE, len(shelf))
-            for _ in range(drop):
-                shelf.popitem(last=False)
-            self.entries -= drop
-            self.dropped_total += drop
-            tenant.entries -= drop
-            self._place(flow, tenant)
-            if not shelf:
-                self._close(flow, tenant, shelf)
-
-    def _close(self, flow: FlowId, tenant: Tenant, shelf: Shelf) -> None:
-        tenant.shelves = {model: kept for model, kept in tenant.shelves.items() if kept is not shelf}
-        self._shelves -= 1
-        if not tenant.shelves:
-            del self._levels[tenant.level][flow]
-            del self._tenants[flow]
 
 
 def _still_true(replicas: int, used: int, births: list[tuple[int, int]]) -> int:

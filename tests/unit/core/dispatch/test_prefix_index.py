@@ -2,14 +2,8 @@
 
 from itertools import count
 
-from tidegate.core.dispatch.prefix import (
-    ENTRY_BYTES,
-    REPLICAS_MAX,
-    SHELF_BYTES,
-    STAMPS_PER_S,
-    PrefixIndex,
-    stamp_of,
-)
+from tidegate.core.dispatch.prefix import REPLICAS_MAX, STAMPS_PER_S, PrefixIndex, stamp_of
+from tidegate.core.dispatch.shelves import ENTRY_BYTES, SHELF_BYTES
 
 A, B, C = 1, 2, 4
 ALL = A | B | C
