@@ -137,9 +137,10 @@ class Dispatcher:
         return {model: minutes for model, minutes in found.items() if minutes}
 
     def remember(self) -> tuple[KnownCapacity, ...]:
-        """What has been learned of engines, to be given to a later process as ``CapacitiesRestored``. Looking changes
-        nothing."""
-        return self._floor.shared.capacities.remember()
+        """What has been learned of configured models' engines, to be given to a later process as
+        ``CapacitiesRestored``. Looking changes nothing."""
+        known = self._floor.shared.capacities.remember()
+        return tuple(one for one in known if one.model in self._floor.lines)
 
     def foresees_refusal(self, arrived: RequestArrived, now_s: float) -> bool:
         """Whether this request would be turned away now: a look that changes nothing, for whoever has more work to

@@ -89,7 +89,8 @@ class ColdStarts:
         self.artifacts = ArtifactBook()
         self._took_s: dict[_Key, dict[str, deque[float]]] = {}
         self._readiness: dict[tuple[_Key, str], Readiness] = {}
-        self._stages: dict[tuple[_Key, str], dict[str, deque[float]]] = {}
+        self._stages: dict[ModelId, dict[tuple[Tier, str], dict[str, deque[float]]]] = {}
+        """Of each tier and kind of node, what each stage took."""
         self.learned = 0
         """Starts measured by this process."""
 
@@ -117,7 +118,7 @@ class ColdStarts:
         known = []
         for (model, tier), kinds in self._took_s.items():
             for kind, took_s in kinds.items():
-                stages = self._stages.get(((model, tier), kind), {})
+                stages = self._stages.get(model, {}).get((tier, kind), {})
                 kept = tuple((stage, tuple(samples)) for stage, samples in stages.items())
                 known.append(KnownStarts(model, tier, kind, tuple(took_s), kept))
         return tuple(known)
@@ -135,8 +136,8 @@ class ColdStarts:
         """The model's cold starts as they are known now."""
         readiness = self.readiness(model, otherwise_s)
         stages: dict[str, list[float]] = {}
-        for ((of, tier), _), known in self._stages.items():
-            if of == model and tier is Tier.COLD:
+        for (tier, _), known in self._stages.get(model, {}).items():
+            if tier is Tier.COLD:
                 for stage, samples in known.items():
                     stages.setdefault(stage, []).extend(samples)
         return StartsView(
@@ -190,7 +191,7 @@ class ColdStarts:
         return self._took_s.setdefault((model, tier), {}).setdefault(kind, deque(maxlen=SAMPLES_MAX))
 
     def _stages_of(self, model: ModelId, tier: Tier, kind: str, stage: str) -> deque[float]:
-        stages = self._stages.setdefault(((model, tier), kind), {})
+        stages = self._stages.setdefault(model, {}).setdefault((tier, kind), {})
         return stages.setdefault(stage, deque(maxlen=SAMPLES_MAX))
 
     def _samples(self, model: ModelId, tier: Tier, kind: str, otherwise_s: float | None) -> list[float]:

@@ -25,7 +25,8 @@ class Learners:
         return f"<Learners, {len(self._restored)} models restored>"
 
     def remember(self, plans: Iterable[Plan], now_s: float) -> FleetKnowledge:
-        """What outlives this process. Looking changes nothing."""
+        """What outlives this process, of the configured models. Looking changes nothing."""
+        configured = list(plans)
         models = tuple(
             KnownModel(
                 plan.model,
@@ -33,9 +34,11 @@ class Learners:
                 plan.autoscaler.remember(now_s),
                 self._pools.remember(plan.model),
             )
-            for plan in plans
+            for plan in configured
         )
-        return FleetKnowledge(now_s, models, self._cold.remember())
+        kept = {plan.model for plan in configured}
+        starts = tuple(known for known in self._cold.remember() if known.model in kept)
+        return FleetKnowledge(now_s, models, starts)
 
     def restore(self, known: FleetKnowledge, now_s: float) -> None:
         """Go on from what a former controller knew, unless that was too long ago. What is about one model waits for its

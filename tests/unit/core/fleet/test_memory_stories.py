@@ -221,6 +221,15 @@ def test_a_model_that_is_no_longer_configured_is_forgotten(two_days):
     assert brain.remember(EIGHT_FIFTY + 1).models[0].rates is None
 
 
+def test_starts_of_models_that_are_gone_are_not_written_down_for_ever(two_days):
+    knowledge, *_ = two_days
+    brain = FleetController()
+    brain.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
+    brain.on(FleetConfigured({ModelId("other"): spec()}, FleetLimits()), EIGHT_FIFTY)
+
+    assert brain.remember(EIGHT_FIFTY + 1).starts == ()
+
+
 def test_a_law_among_several_learns_too(two_days):
     """Settings that let the largest of two laws count, and back: what tidal knows goes along, and is remembered."""
     knowledge, *_ = two_days
