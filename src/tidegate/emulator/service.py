@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import count
 
 from tidegate.emulator import text
@@ -72,8 +72,17 @@ class Generation:
 class Service:
     """Takes requests, paces their tokens, counts what happens."""
 
-    def __init__(self, engine: Engine, meters: Meters, time_scale: float, max_queued: int | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        meters: Meters,
+        time_scale: float,
+        max_queued: int | None,
+        cpu_s: Callable[[], float] = time.process_time,
+    ) -> None:
+        """``cpu_s`` is what this process has computed so far. On a virtual clock no time may pass by it."""
         self.engine = engine
+        self._cpu_s = cpu_s
         self.meters = meters
         self._time_scale = time_scale
         self._max_queued = max_queued
@@ -191,7 +200,7 @@ class Service:
         while True:
             await self._has_work.wait()
             await self._may_go.wait()
-            before_s = time.process_time()
+            before_s = self._cpu_s()
             now_s = self._now_s()
             if due_s <= now_s + _EARLY_S * self._time_scale:
                 # The next step begins at once: before anybody can have sent a request in answer to this one.
@@ -200,7 +209,7 @@ class Service:
             if not self._live:
                 self._has_work.clear()
             await asyncio.sleep(0)  # those who were woken write now
-            worked_s = time.process_time() - before_s
+            worked_s = self._cpu_s() - before_s
             due_s = self.engine.now_s
             step_left_s = (due_s - self._now_s()) / self._time_scale
             await asyncio.sleep(max(_SHORTEST_SLEEP_S, worked_s * _SLEEP_PER_WORK, step_left_s))
