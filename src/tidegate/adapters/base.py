@@ -132,6 +132,9 @@ class EngineMetrics:
     preemptions_total: float | None = None
     is_sleeping: bool | None = None
     lora_running: tuple[str, ...] = ()
+    """LoRA adapters with requests: those that wait are among them, and idle ones on the GPU are not."""
+    lora_on_gpu: tuple[str, ...] | None = None
+    """LoRA adapters that are loaded, with requests or without."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ class StaticFleet:
             seen = await client.scrape(address, model.adapter, _SCRAPE_TIMEOUT_S)
             if seen is None:
                 continue
-            values = (seen.running, seen.waiting, seen.kv_usage_ratio)
+            values = (seen.running, seen.waiting, seen.kv_usage_ratio, seen.lora_on_gpu)
             if any(value is not None for value in values):
                 self._say(EngineReported(replica_id, *values))
 

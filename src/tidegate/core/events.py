@@ -307,6 +307,8 @@ class EngineReported:
     running: int | None
     waiting: int | None
     kv_usage_ratio: float | None
+    adapters: tuple[str, ...] | None = None
+    """LoRA adapters on its GPU."""
 
 
 @value

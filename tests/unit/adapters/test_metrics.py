@@ -132,6 +132,18 @@ def test_an_adapter_list_is_empty_before_the_first_adapter():
     assert VLLM.metrics(pages.VLLM_OLD).lora_running == ()
 
 
+def test_what_is_loaded_is_known_where_the_page_says_it_and_not_taken_from_what_is_asked_for():
+    page = (
+        'vllm:lora_requests_info{max_lora="2",running_lora_adapters="red,blue",waiting_lora_adapters="red,blue"} 1.0\n'
+        'vllm:lora_adapter_loaded{adapter_name="red",level="gpu",pinned="false"} 1\n'
+        'vllm:lora_adapter_loaded{adapter_name="red",level="cpu",pinned="false"} 1\n'
+        'vllm:lora_adapter_loaded{adapter_name="green",level="cpu",pinned="false"} 1\n'
+    )
+    assert VLLM.metrics(page).lora_on_gpu == ("red",)
+    assert VLLM.metrics("vllm:num_gpu_loaded_lora_adapters 0\n").lora_on_gpu == ()
+    assert VLLM.metrics(pages.VLLM).lora_on_gpu is None
+
+
 @pytest.mark.parametrize("name", ADAPTERS)
 @pytest.mark.parametrize(
     "page", ["", "\n", "<html><body>Bad gateway</body></html>", '{"running": 3}', "\x00\xff{"]

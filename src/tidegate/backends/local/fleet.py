@@ -294,7 +294,7 @@ class LocalFleet:
         seen = await site.client.scrape(address, replica.model.adapter, self._scrape_every_s * 0.9)
         if seen is None or not replica.is_ready:
             return
-        values = (seen.running, seen.waiting, seen.kv_usage_ratio)
+        values = (seen.running, seen.waiting, seen.kv_usage_ratio, seen.lora_on_gpu)
         # A page that says nothing is no news, and certainly no idle engine.
         if any(value is not None for value in values):
             site.report(EngineReported(replica.replica_id, *values))

@@ -69,6 +69,7 @@ def routes_of(replicas: Iterable[Replica], cold: ColdStarts) -> tuple[Route, ...
             and last.address is replica.address
             and last.leaves_at_s == replica.leaves_at_s
             and (replica.aboard is None or last.knows is replica.aboard.names)
+            and (replica.engine is None or last.adapters == replica.engine.adapters)
         ):
             routes.append(last)  # what it was started for does not change, and nearly always it is so
         elif not replica.is_ended:
@@ -85,6 +86,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
     last, state = replica.route, replica.state
     free = replica.spec.slots if state is State.SERVING else 0
     ready_s = _ready_s(replica, cold) if replica.is_coming_up else None
+    on_gpu = replica.engine.adapters if replica.engine is not None else None
     if (
         last is not None
         and last.state is state
@@ -93,6 +95,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         and last.address == replica.address
         and last.leaves_at_s == replica.leaves_at_s
         and last.knows == replica.knows
+        and last.adapters == on_gpu
     ):
         return last
     replica.route = Route(
@@ -104,6 +107,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
         engine=replica.spec.engine,
         expected_ready_s=ready_s,
         gpu=route_gpu(replica.variant, replica.spec),
+        adapters=on_gpu,
         knows=replica.knows,
         leaves_at_s=replica.leaves_at_s,
     )

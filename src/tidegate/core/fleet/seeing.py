@@ -96,7 +96,7 @@ class Seeing:
         replica.engine_s = now_s
         usage = known(event.kv_usage_ratio)
         if usage != event.kv_usage_ratio:
-            event = EngineReported(event.replica_id, event.running, event.waiting, usage)
+            event = EngineReported(event.replica_id, event.running, event.waiting, usage, event.adapters)
         replica.engine = event
 
     def _note_ready(self, replica: Replica, event: ReplicaSeen, now_s: float) -> None:

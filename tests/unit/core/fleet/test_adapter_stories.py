@@ -1,11 +1,12 @@
 """Stories of LoRA adapters on replicas that run: which orders are given, when, and what the gateways are told."""
 
 from dataclasses import replace
+from math import nan
 
 import pytest
 
 from tidegate.core.effects import LoadAdapter, UnloadAdapter
-from tidegate.core.events import AdapterSeen, ReplicaAdopted
+from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted
 from tidegate.core.fleet.aboard import UNLOADS_MAX, WITHIN_S
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import Restarts
@@ -271,3 +272,22 @@ def test_models_without_adapters_are_routed_as_ever(world, settings):
     world.ready(1, "m-1")
 
     assert knows(world) == {"m-1": None}
+
+
+def test_gateways_hear_what_an_engine_says_is_on_its_gpu(world, adapted):
+    with_one(world, adapted("red", "blue"), "red", "blue")
+
+    def on_gpu():
+        return [route.adapters for route in world.table.routes]
+
+    assert on_gpu() == [None]  # it has not said
+    world.on(EngineReported(ReplicaId("m-1"), 1, 0, nan, ("red",)), 3)
+    world.tick(4)
+    assert on_gpu() == [("red",)]
+    version = world.table.version
+    world.on(EngineReported(ReplicaId("m-1"), 5, 2, 0.5, ("red",)), 5)
+    world.tick(6)
+    assert world.table.version == version  # no new table for what gateways know
+    world.on(EngineReported(ReplicaId("m-1"), 5, 2, 0.5, ()), 7)
+    world.tick(8)
+    assert on_gpu() == [()]
