@@ -127,7 +127,8 @@ def _too_late(
         return None
     wait_s = line.wait_s(entry, rate) + kept.tokens / rate
     left_s = arrived.deadline_s - now_s
-    answer_s = max(line.waits.service_s(), line.router.least_s(arrived, left_s - wait_s))
+    usual_s = line.waits.service_s() * line.share_of_usual(entry)
+    answer_s = max(usual_s, line.router.least_s(arrived, left_s - wait_s))
     allowed_s = max(LEAST_LEFT * left_s, left_s - answer_s)
     allowed_s = min(allowed_s, line.queue.limits.max_wait_busy_s)
     if wait_s <= allowed_s * (MARGIN_TOLD if came_back else MARGIN):

@@ -69,7 +69,7 @@ def _keeps_off(guest: Entry, priority: int, is_light: bool) -> bool:
 def _wait_to_save_s(line: Line, now_s: float) -> float | None:
     """What a newcomer to the end of the line would wait for a slot; None when that is not known. A slot
     that is used spares each of those who wait a part of it."""
-    held_s = line.waits.turnover.mean_s(now_s)
+    held_s = line.waits.hold_s(now_s)
     if held_s is None or not line.slots:
         return None
     return (1 + line.queue.held.requests) * held_s / line.slots

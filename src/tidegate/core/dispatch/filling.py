@@ -21,7 +21,7 @@ def fill(floor: Floor, line: Line, now_s: float) -> list[DispatchEffect]:
     effects = _fill_aside(floor, line, now_s) if queue.aside else []
     while (first := queue.first(now_s)) is not None:
         entry = first
-        if entry.arrived.deadline_s - now_s < line.waits.least_service_s():
+        if entry.arrived.deadline_s - now_s < line.waits.least_service_s() * line.share_of_usual(entry):
             effects += floor.expire(entry, line, now_s)
             continue
         orders = place(floor, entry, line, now_s)

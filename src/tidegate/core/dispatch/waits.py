@@ -46,6 +46,10 @@ class Recent:
         self._values[self._at] = seconds
         self._at = (self._at + 1) % SAMPLES
 
+    def mean(self) -> float:
+        """Of the last few; there must be one."""
+        return sum(self._values) / len(self._values)
+
     @property
     def is_due(self) -> bool:
         """Enough has come for percentiles to be read anew."""
@@ -119,6 +123,14 @@ class Waits:
 
     def __repr__(self) -> str:
         return f"<Waits {len(self.held)} answers, {len(self.pace)} first tokens>"
+
+    def hold_s(self, now_s: float) -> float | None:
+        """How long a slot is held; None when too little is known. Where so few are given back that nothing can be
+        concluded from the last seconds, the last answers tell."""
+        mean_s = self.turnover.mean_s(now_s)
+        if mean_s is None and len(self.held) >= FEW:
+            return max(1e-3, self.held.mean())
+        return mean_s
 
     def service_s(self) -> float:
         """Four requests of five hold their slot no longer; 0 when too little is known."""

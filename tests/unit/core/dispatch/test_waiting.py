@@ -215,6 +215,36 @@ def test_a_prompt_that_takes_longer_than_its_deadline_allows_is_never_begun():
     assert sent(world.ask("again", 103.0, deadline_s=104.0, **long_prompt(20_000))) == [("again", "m-1")]
 
 
+def test_who_asks_for_few_words_is_not_given_up_for_want_of_time_for_many():
+    world = World()
+    world.table(0, ("m-1", 1))
+    for n in range(30):
+        world.ask(f"p{n}", 10.0 * n)
+        world.on(UpstreamEnded(f"p{n}", 200, 100, 0, 400), 10.0 * n + 8.0)
+    world.ask("runs", 300.0)
+
+    assert outcomes(world.ask("one word", 307.5, output=1, deadline_s=310.0)) == []
+    assert outcomes(world.ask("many words", 307.5, deadline_s=309.0)) == [
+        ("many words", Outcome.REJECTED_LATE)
+    ]
+    assert sent(world.on(UpstreamEnded("runs", 200, 100, 0, 400), 308.0)) == [("one word", "m-1")]
+
+
+def test_where_an_answer_takes_minutes_waits_are_foreseen_too_and_the_time_to_come_back_is_true():
+    world = World(queue=QueueLimits(max_wait_busy_s=60.0))
+    world.table(0, ("m-1", 1))
+    for n in range(6):
+        world.ask(f"p{n}", 150.0 * n, deadline_s=1e6)
+        world.on(UpstreamEnded(f"p{n}", 200, 100, 0, 400), 150.0 * n + 120.0)
+    world.ask("runs", 900.0, deadline_s=1e6)
+    world.ask("waits", 900.0, deadline_s=1e6)
+
+    effects = world.ask("late", 901.0, deadline_s=1e6)
+
+    assert outcomes(effects) == [("late", Outcome.REJECTED_LATE)]
+    assert 60.0 <= rejected(effects).retry_after_s <= 240.0
+
+
 def test_before_anything_is_known_only_a_deadline_that_has_passed_is_hopeless():
     world = World()
     world.table(0, ("m-1", 4))
