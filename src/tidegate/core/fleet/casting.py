@@ -7,10 +7,11 @@ of the time that requests wait, one that is, or the soonest. Nothing is started 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidegate.core.fleet import drain
+from tidegate.core.fleet.byhand import BY_HAND
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.lineup import Member, lineup
 from tidegate.core.fleet.mixing import Offer, cheapest
@@ -20,6 +21,9 @@ from tidegate.core.fleet.roster import Roster
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.variants import DEFAULT
 from tidegate.core.lifecycle import State
+from tidegate.core.types import ModelId
+
+_Asked = tuple[float, tuple[Offer, ...], tuple[Member, ...], int, int]
 
 
 class Casting:
@@ -27,9 +31,15 @@ class Casting:
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
+        self._asked: dict[ModelId, _Asked] = {}
+        """What each line-up in force was made from."""
 
     def __repr__(self) -> str:
         return f"<Casting {self._roster!r}>"
+
+    def keep_only(self, models: Collection[ModelId]) -> None:
+        """Forget models that are no longer configured."""
+        self._asked = {model: asked for model, asked in self._asked.items() if model in models}
 
     def cast(
         self,
@@ -47,13 +57,22 @@ class Casting:
         leaving_first = drain.victims(candidates, len(candidates), self._roster.demand)
         members = [self._member(plan, replica) for replica in reversed(leaving_first)]
         least, most = plan.spec.scaling.min_replicas, plan.spec.scaling.max_replicas
+        if plan.hand is not None and proposal.held_by == BY_HAND:
+            # Whoever sets a number counts replicas, of whatever variant; which ones is asked of the demand.
+            need = float(proposal.asked)
+            least = max(least, min(proposal.wanted, most))
+            most = most if plan.hand.at_least else least
         offers = self._offers(plan, members, launching, now_s)
         if need > 0.0 and not any(member.serves for member in members):
             if sum(member.share for member in members if member.can_stay) >= need:
                 offers = [replace(offer, can_start=False) for offer in offers]
             else:
                 offers = self._in_time(plan, offers, need, demand)
-        plan.lineup = lineup(need, offers, members, least, most)
+        asked = need, tuple(offers), tuple(members), least, most
+        if plan.lineup is None or asked != self._asked.get(plan.model):
+            # Nearly always it is as it was: most turns are about another model.
+            self._asked[plan.model] = asked
+            plan.lineup = lineup(*asked)
 
     def _member(self, plan: Plan, replica: Replica) -> Member:
         return Member(
@@ -71,19 +90,20 @@ class Casting:
         there: dict[str, int] = {}
         for member in members:
             there[member.variant] = there.get(member.variant, 0) + member.can_stay
-        trusted = [name for name in plan.variants.specs if plan.variants.gate(name).block(now_s) is None]
-        roomy = [name for name in trusted if launching.has_room_now(plan, name)]
+        variants = plan.variants
+        trusted = [name for name in variants.specs if variants.gate(name).block(now_s) is None]
+        # Where there is no room for any, the one that is meant says which cap forbids it.
+        startable = [name for name in trusted if launching.has_room_now(plan, name)] or trusted
         return [
             Offer(
                 name,
-                plan.variants.share(name),
+                variants.share(name),
                 spec.price_per_h,
                 there.get(name, 0),
-                # Where there is no room for any, the one that is meant says which cap forbids it.
-                can_start=name in (roomy or trusted),
-                most=spec.own_max_replicas,
+                name in startable,
+                spec.own_max_replicas,
             )
-            for name, spec in plan.variants.specs.items()
+            for name, spec in variants.specs.items()
         ]
 
     def _in_time(self, plan: Plan, offers: list[Offer], need: float, demand: Demand) -> list[Offer]:

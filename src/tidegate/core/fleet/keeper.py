@@ -47,6 +47,7 @@ class Keeper:
         self.roster.plans = plans
         self.pools.keep_only(plans)
         self.adapting.configure()
+        self.casting.keep_only(plans)
 
     def hear(self, report: DemandReport, now_s: float) -> None:
         """A gateway's report: what failed where."""

@@ -31,6 +31,8 @@ class Launching:
         self._budget = budget
         self._limits = limits
         self._now_s = now_s
+        self._has_room: dict[tuple[Size, bool], bool] = {}
+        """What was found out since something was last taken: many models ask about few sizes."""
 
     @cached_property
     def _room(self) -> Room:
@@ -48,13 +50,17 @@ class Launching:
         if self._refuses(plan, variant) is not None:
             return None
         self._budget.note(self._now_s)
+        self._has_room.clear()
         is_kept_for = self._places.is_kept_for(plan.model)
         return self._room.start(plan.size_as(variant), is_kept_for=is_kept_for)
 
     def exchange(self, old: Size, new: Size, place: Place = NOWHERE) -> str | None:
         """Let a replica, which stands at this place, take another size than it does; the cap that forbids it, or None
         when it may."""
-        return None if old == new else self._room.exchange(old, new, place)
+        if old == new:
+            return None
+        self._has_room.clear()
+        return self._room.exchange(old, new, place)
 
     def obstacle_to_waking(self, asleep: Size, awake: Size, place: Place = NOWHERE) -> Block | None:
         """Why a sleeper cannot be woken, now or as soon as what leaves is gone: somebody else may have its GPU."""
@@ -80,10 +86,13 @@ class Launching:
 
     def has_room_now(self, plan: Plan, variant: str) -> bool:
         """One of this variant fits beside all that is there, the starts of the hour left aside."""
-        size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
-        if self._room.refuses(size, starts=False) is not None:
-            return False
-        return self._room.place_for(size, is_kept_for=is_kept_for) is not None
+        key = size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
+        known = self._has_room.get(key)
+        if known is None:
+            is_allowed = self._room.refuses(size, starts=False) is None
+            known = is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
+            self._has_room[key] = known
+        return known
 
     def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
         """One of this variant would fit as soon as this other replica is gone."""

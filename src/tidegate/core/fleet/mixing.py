@@ -94,30 +94,35 @@ class _Search:
             return
         if depth == len(counts) or self._visits > VISITS_MOST or left > room * self._share[depth] + EPS:
             return
-        if price + left * self._unit[depth] >= self._price - EPS:
-            return
         n = self._order[depth]
         offer = self._offers[n]
+        unit = self._unit[depth + 1] if depth + 1 < len(counts) else inf
         for count in range(min(self._limits[n], room, ceil(left / offer.share - EPS)), -1, -1):
+            rest, so_far = left - count * offer.share, price + offer.cost(count)
+            if rest > EPS and so_far + rest * unit >= self._price - EPS:
+                if count <= offer.there:
+                    break  # fewer of these, without a start saved, leave more to what is dearer
+                continue
             counts[n] = count
-            self._look(depth + 1, left - count * offer.share, room - count, price + offer.cost(count), counts)
+            self._look(depth + 1, rest, room - count, so_far, counts)
         counts[n] = 0
 
     def _offer(self, counts: Sequence[int], price: float) -> None:
-        filled = self._filled(counts)
-        if filled is None:
+        if price > self._price + EPS:
             return
-        if filled != counts:
+        filled, number = counts, sum(counts)
+        if number < self._least:
+            more = self._filled(counts)
+            if more is None:
+                return
+            filled, number = more, sum(more)
             price = sum(offer.cost(count) for offer, count in zip(self._offers, filled, strict=True))
-        number = sum(filled)
         if price < self._price - EPS or (price <= self._price + EPS and number < self._count):
             self._price, self._count, self.best = price, number, tuple(filled)
 
     def _filled(self, counts: Sequence[int]) -> list[int] | None:
         """Brought up to the least number, the cheapest first; None when there are not so many."""
         filled, missing = list(counts), self._least - sum(counts)
-        if missing <= 0:
-            return filled
         spare, starts = [], []
         for n, (offer, limit) in enumerate(zip(self._offers, self._limits, strict=True)):
             there = max(counts[n], min(offer.there, limit))

@@ -9,14 +9,13 @@ from tidegate.core.events import ScaledByHand
 from tidegate.core.fleet.byhand import BY_HAND, HandNumber
 from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
-from tidegate.core.fleet.replicas import Replica, size_in
+from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.limits import Grant, Wish
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.shadow import Shadow
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.variants import DEFAULT, OWN, Variants
-from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -97,7 +96,7 @@ class Plan:
 
     def size_as(self, variant: str) -> Size:
         """What one more replica of this variant would take."""
-        return size_in(self.spec_as(variant), State.SERVING)
+        return self.variants.sizes.get(variant) or self.variants.sizes[OWN]
 
     def configure(self, spec: FleetModel, now_s: float) -> None:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""
@@ -160,7 +159,7 @@ class Plan:
         lineup = self.lineup
         return Wish(
             model=self.model,
-            wanted=proposal.wanted if lineup is None else lineup.asked,
+            wanted=proposal.wanted if lineup is None else self._places(lineup, proposal),
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
             held=standing.there if lineup is None else lineup.there,
@@ -169,6 +168,12 @@ class Plan:
             can_start=self.variants.block(now_s) is None,
             sizes=() if lineup is None else tuple(self.size_as(part.variant) for part in lineup.parts),
         )
+
+    def _places(self, lineup: Lineup, proposal: Proposal) -> int:
+        """How many of the line-up: as many as the need asks for, or as a hand says."""
+        if self.hand is None or proposal.held_by != BY_HAND:
+            return lineup.asked
+        return max(lineup.asked, proposal.wanted) if self.hand.at_least else proposal.wanted
 
     def settle(
         self, demand: Demand, proposal: Proposal, grant: Grant, standing: Standing, now_s: float

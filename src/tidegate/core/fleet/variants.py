@@ -10,9 +10,10 @@ once (``COUNTING_POLICIES``): a slow replica holds its requests for longer, so w
 from __future__ import annotations
 
 from tidegate.core.fleet.predicting import full_replica, traffic_of
-from tidegate.core.fleet.replicas import Replica, route_gpu
+from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.starts import Block, StartGate
+from tidegate.core.lifecycle import State
 from tidegate.core.settings import COUNTING_POLICIES, FleetModel
 
 OWN = ""
@@ -118,6 +119,8 @@ class Variants:
         known = getattr(self, "specs", {})
         self.specs = {OWN: spec} | {one.name: spec.as_variant(one) for one in spec.variants}
         """The first is the model's own."""
+        self.sizes = {name: size_in(each, State.SERVING) for name, each in self.specs.items()}
+        """What one replica of each takes."""
         self._gates = {name: self._gates.get(name) or StartGate(spec.restarts) for name in self.specs}
         # What was measured stays true for a variant that is as it was, beside a first one that is.
         stays = {

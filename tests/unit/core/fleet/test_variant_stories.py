@@ -237,6 +237,28 @@ def test_minimum_and_maximum_count_replicas_of_all_variants(world, mixed):
     assert [launched(world)[name] for name in serving(world)] == ["default"] * 3
 
 
+def test_a_number_set_by_hand_counts_replicas_of_whatever_variant(world, mixed):
+    world.configure(0, {M: mixed()})
+    world.report(0, queued=5)
+    world.ready(60, "m-1")
+    world.run(61, 62, in_flight=5)
+    world.on(ScaledByHand(M, 3, 600.0), 63)
+    world.run(63, 64, in_flight=5)
+    assert launched(world) == {"m-1": "small", "m-2": "default", "m-3": "small"}, (
+        "one of demand's three may be large"
+    )
+    assert world.desired() == 3
+    assert "held at 3 by hand" in world.decisions[-1].because
+    for number in (2, 3):
+        world.ready(70, f"m-{number}", 9000 + number)
+    world.run(71, 72, in_flight=70)
+    world.on(ScaledByHand(M, 1, 600.0), 73)
+    world.run(73, 74, in_flight=70)
+    assert serving(world) == ["m-2"], (
+        "the dearest for what it carries goes first, and a hand is obeyed at once"
+    )
+
+
 def test_a_small_one_that_fails_to_come_up_in_time_is_given_up_and_the_large_one_tried(world, mixed):
     world.configure(0, {M: mixed(start_deadline=100.0)})
     world.report(0, queued=5)
