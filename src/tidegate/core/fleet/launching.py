@@ -70,11 +70,9 @@ class Launching:
             return None
         if cap == NO_PLACE:
             clear = self._cleared()
-            return (
-                None
-                if clear is None or clear.fits(place)
-                else Block(cap, f"it sleeps on {place}, which another replica has", None)
-            )
+            if clear is None or clear.fits(place):
+                return None
+            return Block(cap, f"it sleeps on {place}, which another replica has", None)
         return None if self._is_leaving else Block(cap, *self._explain(cap))
 
     def has_room_beside(self, plan: Plan) -> bool:

@@ -122,7 +122,7 @@ def model_route(
     1. Somebody serves.
     2. Somebody has set its number to none.
     3. Somebody comes up, or drains and would be kept: the earliest expected moment among those on time.
-    4. Somebody sleeps: it can be woken, unless somebody else has its GPU.
+    4. Somebody sleeps: it can be woken, unless somebody else has its GPU. Then another may be started:
     5. A start is possible: after the back-off and a cold start, if one is to be started.
     6. Nothing can be started: no use in waiting, for this reason.
     """
@@ -136,11 +136,12 @@ def model_route(
         expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
-    sleeper = next((replica for replica in replicas if replica.state is State.SLEEPING), None)
-    if sleeper is not None:  # 4
-        taken = launching.obstacle_to_waking(sleeper.size, size_in(sleeper.spec, State.WAKING), sleeper.place)
-        if taken is not None:
-            return ModelRoute(plan.model, False, taken.because, taken.until_s)
+    sleepers = [replica for replica in replicas if replica.state is State.SLEEPING]
+    taken = [
+        launching.obstacle_to_waking(each.size, size_in(each.spec, State.WAKING), each.place)
+        for each in sleepers
+    ]
+    if None in taken:  # 4
         took_s = cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
@@ -153,6 +154,8 @@ def model_route(
         wait = plan.variants.block(now_s)
         until_s = wait.until_s if wait and plan.desired else None
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=_sum(until_s, took_s))
+    if taken:
+        obstacle, took_s = taken[0] or obstacle, 0.0
     # Not before the obstacle is gone, though nobody may know how long a start will take then.
     return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s or 0.0))  # 6
 

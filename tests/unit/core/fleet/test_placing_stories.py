@@ -238,6 +238,7 @@ def test_a_sleeper_wakes_on_its_own_gpus_or_another_is_started(world, quick):
     world.configure(0, {M: quick(gpus=1, pool=pool), SMALL: quick(gpus=1)}, [node("n1", 2)])
     load(world, 1, m=0, small=1)
     assert world.places["small-1"] == ("n1", (0,))  # nobody holds it, though it is where m-1 sleeps
+    assert world.model_route(M).can_serve, "one more can be started on the other GPU"
     load(world, 2, m=1, small=1)
     assert world.ordered("wake") == []
     assert world.places["m-2"] == ("n1", (1,))
