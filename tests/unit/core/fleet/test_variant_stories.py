@@ -279,22 +279,19 @@ def test_one_that_dies_is_replaced_by_the_cheapest(world, mixed):
     assert list(launched(world).values()) == ["small", "small"]
 
 
-def test_a_number_by_hand_counts_in_replicas_of_the_model_s_own_kind(world, mixed):
+def test_when_the_time_of_a_number_by_hand_is_over_the_cheapest_that_is_enough_is_left(world, mixed):
     world.configure(0, {M: mixed()})
     world.report(0, queued=5)
     world.ready(60, "m-1")
     world.on(ScaledByHand(M, 2, 600.0), 61)
     world.run(62, 64, in_flight=5)
     decision = world.decisions[-1]
-    assert decision.needed == 2.0
-    assert "held at 2 by hand until 00:11; 2.00 needed, in replicas of default" in decision.because
-    coming = list(launched(world).items())[1:]
-    for replica_id, _ in coming:
-        world.ready(120, replica_id)
-    carried = {"default": 1.0, "small": 0.25}
+    assert (decision.desired, sum(decision.variants.values())) == (2, 2)
+    assert "held at 2 by hand until 00:11" in decision.because
+    for number in (2, 3):
+        world.ready(120, f"m-{number}", 9000 + number)
     world.run(121, 180, in_flight=5)
-    kinds = launched(world)
-    assert sum(carried[kinds[name]] for name in serving(world)) >= 2.0
+    assert len(serving(world)) == 2
     world.run(181, 760, in_flight=5)
     assert len(serving(world)) == 1, "its time is over, and one of either kind covers five"
 
