@@ -14,6 +14,7 @@ from tidegate.core.fleet.scaling.perreplica import Pace, full_replica
 from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
+from tidegate.core.queueing import pace_spread_s
 from tidegate.core.settings import Promise
 from tidegate.core.types import ModelId
 
@@ -76,9 +77,27 @@ class TestWhatAReplicaCarries:
         pace = learned([(15, truth(15)), (40, truth(40))])
         full = full_replica(pace, None, (PROMPT, OUTPUT), Promise(3.0, 0.05), (256.0, "slots"), None, 1)
 
+        # The mean answer is 1.64 deviations faster than promised: one in twenty is late. Prompts count by the prior.
+        prompt_s, took_s = pace.prompt_s(PROMPT), truth(full.batch)
+        spread_s = pace_spread_s(took_s / 1000, full.batch / took_s, prompt_s, OUTPUT, 0.45e-3, full.batch)
         assert full.bound_by == "time"
-        assert truth(full.batch) == pytest.approx(1000 * 0.9 * 0.05 + 1.5, rel=0.05)
+        assert (took_s - prompt_s) / 1000 == pytest.approx(0.05 - 1.645 * spread_s, rel=0.03)
         assert full.requests_per_s == pytest.approx(full.batch / truth(full.batch), rel=0.05)
+
+    def test_for_a_while_it_carries_as_much_as_has_its_mean_answer_in_time(self):
+        pace = learned([(15, truth(15)), (40, truth(40))])
+        full = full_replica(pace, None, (PROMPT, OUTPUT), Promise(3.0, 0.05), (256.0, "slots"), None, 1)
+        brim = (50.0 + pace.prompt_s(PROMPT) - 15.0) / 0.45
+
+        assert full.brim_per_s > full.requests_per_s
+        assert full.brim_per_s == pytest.approx(brim / truth(brim), rel=0.05)
+
+    def test_where_slots_are_what_bounds_it_both_are_the_same(self):
+        pace = learned([(15, truth(15)), (40, truth(40))])
+        full = full_replica(pace, None, (PROMPT, OUTPUT), Promise(3.0, 0.1), (40.0, "slots"), None, 1)
+
+        assert full.bound_by == "slots"
+        assert full.brim_per_s == full.requests_per_s
 
     def test_memory_bounds_the_batch_when_it_is_full_first(self):
         pace = learned([(15, truth(15)), (40, truth(40))])
@@ -131,6 +150,27 @@ class TestWhatAReplicaCarries:
 
         assert strict.batch <= lax.batch
         assert strict.requests_per_s <= lax.requests_per_s
+
+
+class TestATrend:
+    def test_what_rises_steadily_is_seen_and_what_is_level_is_not(self):
+        """Level, and then from 10 to 40 requests a second within five minutes: a tenth of one more, each second."""
+        arrivals, ledger = Arrivals(), Ledger()
+        for _ in range(120):
+            ledger.flow(10.0, 1.0, 5)
+            arrivals.look(ledger.past, ledger.now_s)
+        for step in range(30):
+            ledger.flow(10.0 + step, 1.0, 10)
+            arrivals.look(ledger.past, ledger.now_s)
+
+        assert arrivals.rise_per_s(ledger.past, ledger.now_s) == pytest.approx(0.1, rel=0.35)
+        ledger.flow(40.0, 1.0, 200)
+        assert arrivals.rise_per_s(ledger.past, ledger.now_s) == 0.0
+
+    def test_before_a_minute_and_a_half_there_is_none(self):
+        arrivals, ledger = Arrivals(), Ledger().flow(10.0, 1.0, 40).flow(30.0, 1.0, 40)
+
+        assert arrivals.rise_per_s(ledger.past, ledger.now_s) == 0.0
 
 
 class TestGrowth:

@@ -10,7 +10,9 @@ holds ``B`` thus ends ``B / T(B)`` requests a second. ``B`` and ``T`` can be see
 Little's law in flight by ended a second. So the law needs neither the engine's pages nor the router's; where the
 gateways have learned a ``Capacity``, that is what is believed until there are samples.
 
-The largest ``B`` is where the first of these ends: time for each token, the engine's memory, its batch size.
+The largest ``B`` is where the first of these ends: the engine's memory, its batch size, or answers in time, all but a stated
+share. How many are late beside ``B`` others by chance is reckoned by the laws of ``core.queueing``. For what may come within
+a lead time there is a second number, the *brim*: as full as can be without a line.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from statistics import fmean
 from tidegate.core.capacity import DECODE_PRIOR, PREFILL_PRIOR, Capacity
 from tidegate.core.fleet.scaling.past import Past
 from tidegate.core.knowledge import KnownBatch, KnownPace, is_sane
-from tidegate.core.queueing import late_share
+from tidegate.core.queueing import late_share, normal_share, pace_spread_s
 from tidegate.core.settings import Promise
 from tidegate.core.values import value
 
@@ -47,13 +49,13 @@ EDGE_S = 10.0
 STEADY = 0.2
 """Of what ended: by how much what is in flight may have changed, for the two to be of one time. What waits may grow."""
 ENDED_LEAST = 8
-TIME_SHARE = 0.9
-"""Of the promised time for each token, what is planned with: it is promised to each request, and this is a mean."""
 MEMORY_SHARE = 0.9
 """Of an engine's memory, what is planned with: lengths differ, and what is full makes prompts wait."""
 LATE = 0.05
-"""Share of first tokens that may be late because other prompts were computed first."""
-
+"""Share of the answers that may be late although replicas are enough: first tokens because other prompts are computed
+first, the others because batches and prompts beside them differ by chance."""
+BRIM = 0.5
+"""The same of one that is as full as can be without a line: the mean answer is just in time."""
 IRREGULAR = 0.75
 """Half the sum of the squared variations: arrivals by chance, and prompts half as irregular."""
 
@@ -66,6 +68,8 @@ class Full:
     """Requests in it."""
     requests_per_s: float | None
     """Of the lengths that come; None while nothing is known of its speed."""
+    brim_per_s: float | None
+    """The most that it ends a second before a line forms, although half of the answers are late by then."""
     bound_by: str
     """What forbids one more: ``time``, ``first token``, ``memory``, ``slots``, ``concurrency_target`` or ``what was seen``."""
 
@@ -156,6 +160,10 @@ class Pace:
             return None
         k0, k1 = self._terms
         return max(1.0, output) * (k0 + k1 * batch) + self._prompt_token_s * prompt * batch
+
+    def prompt_s(self, prompt: float) -> float:
+        """What a prompt takes from those beside it."""
+        return self._prompt_token_s * prompt
 
     def most_per_s(self, now_s: float) -> float | None:
         """What a replica can be brought to end a second, as far as that has been seen; None while it has not.
@@ -268,34 +276,77 @@ def full_replica(
     if room is not None and MEMORY_SHARE * room < batch:
         batch, by = max(1.0, MEMORY_SHARE * room), "memory"
     if lengths is None or not pace.is_known:
-        return Full(batch, None, by)
-    prompt, output = lengths[0], max(1.0, lengths[1])
-    alone_s, pair_s = pace.answer_s(0.0, prompt, output) or 0.0, pace.answer_s(1.0, prompt, output) or 0.0
-    each_s = max(1e-9, pair_s - alone_s)
-    # A first token may take its time too, and half of that time is left to chance.
-    allowed_s = output * TIME_SHARE * promise.tpot_s + 0.5 * promise.ttft_s
-    if (in_time := (allowed_s - alone_s) / each_s) < batch:
-        batch, by = max(1.0, in_time), "time"
-    rate = batch / max(1e-9, alone_s + each_s * batch)
+        return Full(batch, None, None, by)
+    replica = _Replica(pace, capacity, lengths, promise, max(1, servers))
+    brim = replica.per_s(replica.fullest(batch, BRIM))
+    if replica.late(batch) > LATE:
+        batch = replica.fullest(batch, LATE)
+        by = "first token" if replica.late_first(batch) > LATE / 2 else "time"
+    rate = replica.per_s(batch)
     if most_per_s is not None and most_per_s < rate:
         rate, by = most_per_s, "what was seen"
-        batch = max(1.0, min(batch, rate * alone_s / max(1e-9, 1.0 - rate * each_s)))
-    if capacity is not None:
-        prompt_s = max(1e-6, capacity.prefill_s(prompt, 0.0) - capacity.prefill.k0)
-        if (first := _busy(promise.ttft_s - promise.tpot_s, prompt_s, servers) / prompt_s) < rate:
-            rate, by = first, "first token"
-            batch = max(1.0, min(batch, rate * alone_s / max(1e-9, 1.0 - rate * each_s)))
-    return Full(batch, rate, by)
+        batch = max(1.0, min(batch, rate * replica.alone_s / max(1e-9, 1.0 - rate * replica.each_s)))
+    if most_per_s is not None:
+        brim = min(brim, most_per_s)
+    return Full(batch, rate, brim, by)
 
 
-def _busy(within_s: float, prompt_s: float, servers: int) -> float:
-    """The share of its time that a replica may spend on prompts for all but ``LATE`` of the first tokens to be in time."""
-    low, high = 0.05, 0.98
-    for _ in range(20):
-        middle = 0.5 * (low + high)
-        is_fine = late_share(within_s - prompt_s, middle, max(1, servers), prompt_s, IRREGULAR) <= LATE
-        low, high = (middle, high) if is_fine else (low, middle)
-    return low
+class _Replica:
+    """How late answers are, by how many one replica holds."""
+
+    def __init__(
+        self,
+        pace: Pace,
+        capacity: Capacity | None,
+        lengths: tuple[float, float],
+        promise: Promise,
+        servers: int,
+    ) -> None:
+        prompt, self._output = lengths[0], max(1.0, lengths[1])
+        self._promise, self._servers = promise, servers
+        self.alone_s = pace.answer_s(0.0, prompt, self._output) or 0.0
+        self.each_s = max(1e-9, (pace.answer_s(1.0, prompt, self._output) or 0.0) - self.alone_s)
+        self._beside_s = pace.prompt_s(prompt)
+        self._prompt_s = self._beside_s
+        self._is_told = capacity is not None
+        if capacity is not None:
+            self._prompt_s = max(1e-6, capacity.prefill_s(prompt, 0.0) - capacity.prefill.k0)
+
+    def per_s(self, batch: float) -> float:
+        """Requests that it ends a second."""
+        return batch / max(1e-9, self.alone_s + self.each_s * batch)
+
+    def late(self, batch: float) -> float:
+        """Share of the answers of which the first token comes late, or the others do."""
+        return self.late_first(batch) + self._late_tokens(batch)
+
+    def late_first(self, batch: float) -> float:
+        """Share of first tokens that are late, since other prompts are computed first. 0 where nobody has learned how long
+        a prompt takes."""
+        if not self._is_told:
+            return 0.0
+        slack_s = self._promise.ttft_s - self._promise.tpot_s - self._prompt_s
+        busy = self.per_s(batch) * self._prompt_s
+        return late_share(slack_s, busy, self._servers, self._prompt_s, IRREGULAR)
+
+    def _late_tokens(self, batch: float) -> float:
+        """Share of answers whose tokens come slower than promised."""
+        # What an answer takes has its own prompt in it.
+        took_s, rate = self.alone_s + self.each_s * batch, self.per_s(batch)
+        token_s = max(LEFT_LEAST * took_s, took_s - self._prompt_s) / self._output
+        grows_s = self.each_s / self._output
+        spread_s = pace_spread_s(token_s, rate, self._beside_s, self._output, grows_s, batch)
+        return 1.0 - normal_share((self._promise.tpot_s - token_s) / spread_s)
+
+    def fullest(self, most: float, late: float) -> float:
+        """The largest batch up to this of which no more is late; 1 when even that is."""
+        if self.late(most) <= late:
+            return most
+        low, high = 1.0, max(1.0, most)
+        for _ in range(16):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.late(middle) <= late else (low, middle)
+        return low
 
 
 def _told(capacity: Capacity, prompt: float, output: float) -> tuple[float, float]:

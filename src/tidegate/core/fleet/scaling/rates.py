@@ -20,6 +20,8 @@ SMOOTH = 0.03
 """What a new step counts: about the last three minutes."""
 REGULAR = 0.02
 """Index of dispersion: 1 for arrivals by chance alone, 0 for a clockwork."""
+LATER_S, EARLIER_S = 30.0, 60.0
+"""Two spans that are compared to see a trend."""
 TRUSTED, TRUSTED_LEAST = 4.0, 0.1
 """Times what was usual: one step of the rate does not make arrivals irregular."""
 
@@ -63,3 +65,17 @@ class Arrivals:
                 count = rate * span_s
                 found = max(found, (count - spread * sqrt(count)) / span_s)
         return found
+
+    def rise_per_s(self, past: Past, now_s: float) -> float:
+        """By how much the rate grows each second, as far as that is certain: the last half minute against the minute before.
+
+        0 while less than that has been seen.
+        """
+        if past.seen_s(now_s) < LATER_S + EARLIER_S:
+            return 0.0
+        later, whole = past.arrivals_per_s(LATER_S, now_s), past.arrivals_per_s(LATER_S + EARLIER_S, now_s)
+        if later is None or whole is None:
+            return 0.0
+        earlier = max(0.0, (whole * (LATER_S + EARLIER_S) - later * LATER_S) / EARLIER_S)
+        deviation = sqrt(max(REGULAR, self._dispersion) * (later / LATER_S + earlier / EARLIER_S))
+        return max(0.0, later - earlier - CERTAIN * deviation) / (0.5 * (LATER_S + EARLIER_S))

@@ -31,12 +31,14 @@ LEAD_RATIO = 0.9
 """Of all starts, those that are over within what is called the lead time."""
 NOTICED_S = 10.0
 """From a change in demand until it is certain."""
-RISK = 0.05
+RISK = 0.03
 """Of lead times, those in which demand may grow by more than what is held for it."""
 GROWTH_LEADS = 2.0
 RESERVE_RATIO = 0.5
 """What is held for growth is at most so much of the demand, and one replica: a flash crowd is not held for."""
-LENGTHS_S = 600.0
+LENGTHS_S = (30.0, 60.0, 150.0, 600.0)
+LENGTHS_LEAST = 500
+"""Answers whose mean length is known to a twentieth, when lengths vary as much as their mean."""
 RATE_S = 30.0
 FULL_EVERY_S = 5.0
 KEPT_FOR_S = 60.0
@@ -131,7 +133,7 @@ class Reader:
             self._clients.wait,
             self._latency.broken_s(now_s),
             now_s - self._waited_s,
-            self._growth.seen_s >= GROWTH_LEADS * lead_s,
+            self._knows_growth(lead_s),
         )
 
     # ---- what a replica carries ----
@@ -152,7 +154,8 @@ class Reader:
         full, trust = self._full, self._trust
         if trust >= 1.0 or full.requests_per_s is None:
             return full
-        return Full(max(1.0, trust * full.batch), trust * full.requests_per_s, full.bound_by)
+        brim = full.brim_per_s or full.requests_per_s
+        return Full(max(1.0, trust * full.batch), trust * full.requests_per_s, trust * brim, full.bound_by)
 
     def _most(self, seen: Situation) -> tuple[float, str]:
         target = self._scaling.concurrency_target
@@ -161,8 +164,12 @@ class Reader:
         return float(seen.slots), "slots"
 
     def _lengths(self, seen: Situation, now_s: float) -> tuple[float, float] | None:
+        """Mean prompt and answer over the shortest span that has enough of them, or over the longest."""
         past = seen.demand.past
-        prompt, output = past.mean_prompt_tokens(LENGTHS_S, now_s), past.mean_output_tokens(LENGTHS_S, now_s)
+        for span_s in LENGTHS_S:
+            if (past.ended_per_s(span_s, now_s) or 0.0) * span_s >= LENGTHS_LEAST:
+                break
+        prompt, output = past.mean_prompt_tokens(span_s, now_s), past.mean_output_tokens(span_s, now_s)
         return None if prompt is None or output is None else (prompt, output)
 
     def _room(self, seen: Situation, now_s: float) -> float | None:
@@ -208,6 +215,9 @@ class Reader:
             rate, excess = min(rate, there / full.batch * full.requests_per_s), 0.0
         return Load(rate, excess, drain_time_s(lead_s))
 
+    def _knows_growth(self, lead_s: float) -> bool:
+        return self._growth.seen_s >= GROWTH_LEADS * lead_s
+
     def _reserve(self, seen: Situation, full: Full, load: Load, lead_s: float, now_s: float) -> float:
         past = seen.demand.past
         smooth = past.arrivals_per_s(RATE_S, now_s)
@@ -218,12 +228,17 @@ class Reader:
             return 0.0
         if not seen.demand.peak or self._clients.wait:
             return 0.0
+        brim = full.brim_per_s or full.requests_per_s
         grown = self._growth.quantile(1.0 - RISK)
+        if not self._knows_growth(lead_s):
+            # The first surge would wait a whole start: what rises now is taken to go on.
+            grown = max(grown, lead_s * self._arrivals.rise_per_s(past, now_s))
         steady = load.rate_per_s / full.requests_per_s
-        reserve = min(grown / full.requests_per_s, RESERVE_RATIO * steady + 1.0)
+        # What may come is to be carried; that all of it is in time as well costs more than the short time is worth.
+        reserve = max(0.0, min((load.rate_per_s + grown) / brim - steady, RESERVE_RATIO * steady + 1.0))
         # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
         forecast = seen.demand.forecast
         floor = None if forecast is None else forecast.floor(lead_s, now_s)
-        return reserve if floor is None else max(reserve, floor / full.requests_per_s - steady)
+        return reserve if floor is None else max(reserve, floor / brim - steady)

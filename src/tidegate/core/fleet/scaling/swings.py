@@ -10,8 +10,8 @@ from __future__ import annotations
 SOON_S = 600.0
 """A step against the one before it is a change of direction when it comes so soon."""
 HELD = 2.0
-LEADS = 10.0
-"""One change of direction is paid in after so many lead times: with a start of 100 s each 17 minutes."""
+LEADS = 7.0
+"""One change of direction is paid in after so many lead times: with a start of 100 s each 12 minutes."""
 LEAST_S = 60.0
 
 
