@@ -36,8 +36,10 @@ class Fleet:
         self.said = None
         self.numbers = []
         self.is_heard = True
-        self.pages = True
+        self.page_age_s = 5.0
+        """Of the engines' pages; None: they have none."""
         self.latency = True
+        self.version = "v1"
         self.stuck = False
         """Nothing that starts gets ready."""
 
@@ -102,8 +104,14 @@ class Fleet:
             coming=tuple(Coming(at_s, at_s + self.start_s) for at_s in self.coming),
             readiness=Readiness(self.start_s, 0.1, 5),
             engines=tuple(
-                EngineSeen(ReplicaId(str(number)), 5.0, round(self.each), 0, 0.5 * self.each / self.slots)
-                for number in range(self.serving if self.pages else 0)
+                EngineSeen(
+                    ReplicaId(f"{self.version}-{number}"),
+                    self.page_age_s,
+                    round(self.each),
+                    0,
+                    0.5 * self.each / self.slots,
+                )
+                for number in range(0 if self.page_age_s is None else self.serving)
             ),
         )
 
@@ -211,18 +219,33 @@ class TestWhatIsNotKnown:
         assert fleet.standing == standing
         assert fleet.said.held_by == "no data"
 
-    @pytest.mark.parametrize("what", ["pages", "latency"])
+    @pytest.mark.parametrize("what", [("page_age_s", 900.0), ("latency", False)])
     def test_a_source_that_has_fallen_silent_shrinks_nothing_while_there_is_work(self, what):
         fleet = Fleet(serving=5).run(50, 8.0)
-        setattr(fleet, what, False)
+        setattr(fleet, *what)
         fleet.run(900, 1.0)
 
         assert fleet.standing >= 5
         assert fleet.said.held_by in ("no memory", "no latency")
 
+    def test_where_nobody_is_there_the_ledger_knows_as_much_as_a_page_that_does_not_come(self):
+        fleet = Fleet(serving=5, least=0).run(50, 8.0)
+        fleet.page_age_s = 900.0
+        fleet.run(900, 0.0)
+
+        assert fleet.standing == 0
+
+    def test_engines_that_say_nothing_are_no_source_though_those_before_them_said_something(self):
+        """A later version has another name for its figure, so nobody reads it."""
+        fleet = Fleet(serving=5).run(50, 8.0)
+        fleet.version, fleet.page_age_s = "v2", None
+        fleet.run(900, 1.0)
+
+        assert fleet.standing < 5
+
     def test_a_source_that_never_spoke_is_none(self):
         fleet = Fleet(serving=5)
-        fleet.pages = fleet.latency = False
+        fleet.page_age_s, fleet.latency = None, False
         fleet.run(900, 1.0)
 
         assert fleet.standing < 5

@@ -6,7 +6,7 @@
 4. *latency*: first tokens and token times against what was promised.
 
 Each says how many, how much of the fleet it has seen, and how old that is. One that has spoken and is silent now does not
-ask for anything, and forbids to shrink; one that has never spoken is no source here.
+ask for anything, and forbids to shrink while anybody is there; one that has never spoken is no source here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from tidegate.core.fleet.scaling.perreplica import Full
 from tidegate.core.fleet.scaling.policies.base import ENGINE_GOOD_FOR_S, Demand, Situation
 from tidegate.core.settings import Promise
+from tidegate.core.types import ReplicaId
 from tidegate.core.values import value
 
 COVERAGE_LEAST = 0.8
@@ -86,7 +87,8 @@ class Memory:
     """From the engines' pages: how full they are, and how many requests they have room for."""
 
     def __init__(self) -> None:
-        self._has_spoken = False
+        self._spoken: set[ReplicaId] = set()
+        """Of the engines that are there, those that have said how full they are."""
         self._share: float | None = None
         """Of one engine's memory, what one running request holds, the mean."""
 
@@ -99,17 +101,22 @@ class Memory:
         return 1.0 / self._share if self._share else None
 
     def look(self, seen: Situation) -> Estimate:
-        """The answer now; learns the share on the way."""
+        """The answer now; learns the share on the way.
+
+        Whoever has gone is not waited for: replicas of a later version may not say at all. And with nobody there for a
+        whole window it could say nothing that the ledger does not know.
+        """
+        self._spoken = {
+            e.replica_id for e in seen.engines if e.kv_usage_ratio is not None or e.replica_id in self._spoken
+        }
+        is_asked = bool(self._spoken) and seen.demand.peak > 0
         fresh = [
             (e.running, e.share * e.kv_usage_ratio, e.waiting or 0, e.age_s, e.share)
             for e in seen.engines
             if e.is_fresh and e.running is not None and e.kv_usage_ratio is not None
         ]
         if not fresh or not seen.strength:
-            return Estimate(
-                "memory", None, 0.0, ENGINE_GOOD_FOR_S, silent=self._has_spoken and seen.strength > 0
-            )
-        self._has_spoken = True
+            return Estimate("memory", None, 0.0, ENGINE_GOOD_FOR_S, silent=is_asked and seen.strength > 0)
         running, used = sum(one[0] for one in fresh), sum(one[1] for one in fresh)
         waiting = sum(one[2] for one in fresh)
         if running >= 4 and used > 0.02:
@@ -120,7 +127,7 @@ class Memory:
         if scale * (running + waiting) > DISAGREE_RATIO * seen.demand.in_flight + DISAGREE_LEAST:
             return Estimate("memory", None, coverage, age_s)  # the ledger is the authority
         needed = scale * (used + waiting * (self._share or 0.0)) / USED_SHARE
-        return Estimate("memory", needed, coverage, age_s, silent=coverage < COVERAGE_LEAST)
+        return Estimate("memory", needed, coverage, age_s, silent=is_asked and coverage < COVERAGE_LEAST)
 
 
 class Latency:
