@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.core.dispatch.flows import Flow
 from tidegate.core.dispatch.ledger import Entry
-from tidegate.core.types import RequestId
+from tidegate.core.types import FlowId, RequestId
 
 
 class Aside:
@@ -46,6 +47,19 @@ class Aside:
         was_sent = entry.request_id in self._sent
         self._sent.discard(entry.request_id)
         return was_sent
+
+    def weaker(self, entry: Entry, own: Flow) -> list[Entry]:
+        """Who has a weaker claim to a place here than a newcomer, whose tenant's line is ``own``: whoever is of a lower
+        class, or of a tenant of the same one that holds more here than the newcomer's does. The weakest first."""
+        priority, theirs = entry.arrived.priority, dict[FlowId, float]()
+        first = [one for one in self if one.request_id not in self._sent and one.arrived.priority <= priority]
+        for one in first:
+            if one.arrived.priority == priority:
+                flow_id = one.arrived.flow
+                theirs[flow_id] = theirs.get(flow_id, 0.0) + one.tokens / one.arrived.weight
+        mine = theirs.get(own.flow_id, 0.0) + (own.tokens + entry.tokens) / entry.arrived.weight
+        found = [one for one in first if one.arrived.priority < priority or theirs[one.arrived.flow] > mine]
+        return sorted(found, key=lambda one: (one.arrived.priority, -one.number))
 
     def in_order(self) -> Iterator[Entry]:
         """Who is next. Of each adapter's, only as many as are taken, and one more."""

@@ -83,21 +83,23 @@ class Queue:
         not for want of room in all that it does not fit."""
         if self._fits_all(entry, self.held.without(self._back), self._total, overall):
             return []
-        lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
-        if lowest is None or lowest.priority > entry.arrived.priority:
-            return []
-        flow = self._worst(lowest, entry)
         left, total = self.held.without(self._back), replace(self._total)
         gone: list[Entry] = []
-        for last in reversed(flow.waiting.values()) if flow is not None else ():
+        for last in islice(self._weaker(entry), DISPLACED_MAX):
             left.add(last, -1)
             total.add(last, -1)
             gone.append(last)
             if self._fits_all(entry, left, total, overall):
                 return gone
-            if len(gone) == DISPLACED_MAX:
-                break
         return []
+
+    def _weaker(self, entry: Entry) -> Iterator[Entry]:
+        """Who has the weaker claim to a place, the weakest first: of those set aside, then of the lowest class."""
+        yield from self.aside.weaker(entry, self._band(entry).seen(entry))
+        lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
+        if lowest is not None and lowest.priority <= entry.arrived.priority:
+            flow = self._worst(lowest, entry)
+            yield from reversed(flow.waiting.values()) if flow is not None else ()
 
     def _fits_all(self, entry: Entry, held: Held, total: Held, overall: QueueLimits | None) -> bool:
         if over(held, entry, self.limits, 1.0, NOTHING, "") is not None:

@@ -150,6 +150,19 @@ def test_places_of_those_set_aside_count_against_the_bound():
     assert sent(world.ask("plain", 2)) == [("plain", "a")]
 
 
+def test_a_flood_for_an_adapter_that_nobody_has_makes_room_for_a_higher_class_and_for_other_tenants():
+    world = World(queue=QueueLimits(max_requests=4))
+    table(world, 0, a=(1, ()))
+    world.ask("runs", 0.5)
+    for n in range(4):
+        assert outcomes(world.ask(f"red {n}", 1 + n / 10, adapter="red", flow="loud")) == []
+
+    assert outcomes(world.ask("high", 2, priority=1)) == [("red 3", Outcome.REJECTED_FULL)]
+    assert outcomes(world.ask("quiet", 3, flow="quiet")) == [("red 2", Outcome.REJECTED_FULL)]
+    assert outcomes(world.ask("red 9", 4, adapter="red", flow="loud")) == [("red 9", Outcome.REJECTED_FULL)]
+    assert sent(ended(world, "runs", 5, "a")) == [("high", "a")]
+
+
 def test_who_was_set_aside_and_is_answered_leaves_its_place_in_the_queue_of_all_models():
     world = World()
     world.on(ModelsConfigured({"m": DispatchConfig()}, QueueLimits(max_requests=3)), 0.0)
