@@ -18,6 +18,7 @@ from integration.gateway_world import (
     world,
 )
 from tidegate.core.events import ReportDue
+from tidegate.core.settings import DispatchConfig, Routing
 from tidegate.gateway.routes import RELAYS, Form
 
 
@@ -161,7 +162,8 @@ async def test_a_request_counts_by_whatever_path_it_came():  # F5
     async def never(asked):
         await asyncio.Event().wait()
 
-    async with world(Engine(never), Engine(never)) as w:
+    config = DispatchConfig(routing=Routing.LEAST_TOKENS)
+    async with world(Engine(never), Engine(never), config=config) as w:
         paths = [relay.path for relay in RELAYS.values() if relay.form is Form.JSON]
         for path in paths:
             for stream in (False, True):
