@@ -165,7 +165,8 @@ class LocalFleet:
             self._report_later(ReplicaSeen(order.replica_id, Seen.EXITED, detail=detail))
             return
         where = f" on {order.place}" if order.place else ""
-        log.info("replica %s of %s is started%s: %s", order.replica_id, order.model, where, order.because)
+        what = f"{order.model} ({order.variant})" if order.variant else order.model
+        log.info("replica %s of %s is started%s: %s", order.replica_id, what, where, order.because)
         starting = model.at_start()
         self._own(Replica(site, order.replica_id, starting, variant=order.variant, place=order.place))
 
