@@ -157,7 +157,7 @@ class Walk:
             known = self.routes.pop(f"x{number}", None)
             if self.chance.random() < 0.2:
                 continue
-            state = pick([State.SERVING] * 4 + [State.STARTING, State.DRAINING, State.WARM])
+            state = pick([State.SERVING] * 4 + [State.STARTING, State.DRAINING, State.WARM, State.SLEEPING])
             leaves_at_s = self.now_s + 5.0 if state is State.SERVING and self.chance.random() < 0.2 else None
             self.routes[f"x{number}"] = Route(
                 f"x{number}",

@@ -15,6 +15,8 @@ from tidegate.core.types import ReplicaId, RequestId, Route
 SILENT_FOR_S = 10.0
 """A deadline that passes sooner says more about the deadline than about the replica."""
 
+ASLEEP = frozenset({State.SLEEPING, State.WAKING})
+
 PROBES_SHARE = 8
 """One probe for so many slots, at least one, while a breaker is half-open."""
 
@@ -80,6 +82,13 @@ class Seat:
         if route.knows != self.route.knows:
             self.known = None if route.knows is None else frozenset(route.knows)
         self.route, self.number = route, number
+        if self.is_asleep:
+            self.has_served = False
+
+    @property
+    def is_asleep(self) -> bool:
+        """Its GPUs' memory is given back, and what its caches held is gone with it."""
+        return self.route.state in ASLEEP
 
     @property
     def serves(self) -> bool:

@@ -1,5 +1,7 @@
 """Stories of the router that adds up seconds: what weighs, what is learned, and what is forgotten again."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidegate.core.capacity import KNOWN_AFTER
@@ -7,6 +9,7 @@ from tidegate.core.dispatch.prefix import REPLICAS_MAX, stamp_of
 from tidegate.core.dispatch.routing.cost import TIE_S
 from tidegate.core.dispatch.routing.heat import HALF_REQUESTS, SEEN_LEAST, Heat
 from tidegate.core.dispatch.routing.hits import Hits
+from tidegate.core.lifecycle import State
 from unit.core.dispatch.routing_world import BLOCK, chain, seconds_world
 
 TEN = chain(*range(10))
@@ -173,6 +176,21 @@ def test_a_replica_that_leaves_the_table_and_comes_back_is_empty():  # F16
     world.tell("seats_are", world.seats, world.now_s)
 
     assert world.pick(1_000, TEN) == "a"
+
+
+def test_a_replica_that_has_slept_is_empty_and_one_that_was_warm_is_not():
+    world = seconds_world("a", "b")
+    world.serve("b", 1_000, TEN)
+    world.seats[0].has_served = world.seats[1].has_served = True
+    for state, place in ((State.WARM, "b"), (State.SLEEPING, "a")):
+        for now in (state, State.SERVING):
+            world.now_s += 1.0
+            seat = world.seat("b")
+            seat.told(replace(seat.route, state=now), seat.number)
+            world.tell("seats_are", world.seats, world.now_s)
+
+        assert world.pick(1_000, TEN) == place
+    assert [seat.has_served for seat in world.seats] == [True, False]  # it begins with few requests again
 
 
 def test_a_new_replica_inherits_nothing_of_one_that_is_gone():

@@ -62,12 +62,12 @@ class Insight:
         return f"<Insight replicas={len(self.loads)} {self.recall!r} {self.adapters!r} {self.crowd!r}>"
 
     def seats_are(self, seats: Sequence[Seat], now_s: float) -> None:
-        """These are the replicas from now on. One that is gone takes all that was known of it along.
+        """These are the replicas from now on. One that is gone, or asleep, takes all that was known of it along.
 
         Tables come at a rate of their own. One that changes nothing leaves no trace here, so that what is decided
         depends on requests and not on how often the controller speaks.
         """
-        recall, there = self.recall, {seat.replica_id for seat in seats}
+        recall, there = self.recall, {seat.replica_id for seat in seats if not seat.is_asleep}
         known = set(self.loads)
         for replica_id in known - there:
             recall.bits &= ~self.loads.pop(replica_id).bit
