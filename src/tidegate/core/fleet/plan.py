@@ -241,13 +241,19 @@ class Plan:
         basis = self._basis
         if basis is None or basis.grant.held_by is None:
             return False
-        return basis.grant.held_by.startswith("fleet.") and self.desired < basis.proposal.asked
+        return basis.grant.held_by.startswith("fleet.") and self._is_short(basis)
+
+    def _is_short(self, basis: _Basis) -> bool:
+        """The number in force carries less than the demand asks for."""
+        if self.lineup is not None:
+            return self.lineup.carried(self.desired) < self.lineup.need
+        return self.desired < basis.proposal.asked
 
     @property
     def sheds(self) -> bool:
         """Something that will not give way soon keeps it below what its demand asks for: a cap, or a hand."""
         basis = self._basis
-        if basis is not None and basis.proposal.held_by == BY_HAND and self.desired < basis.proposal.asked:
+        if basis is not None and basis.proposal.held_by == BY_HAND and self._is_short(basis):
             return True
         return self.is_capped
 

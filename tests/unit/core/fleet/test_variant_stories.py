@@ -121,6 +121,7 @@ def test_a_variant_without_room_is_passed_over_until_there_is_some(world, mixed)
     world.run(61, 62, in_flight=48, queued=12)
     assert len(launched(world)) == 3
     assert world.decisions[-1].held_by == "fleet.max_gpus"
+    assert world.model_route().sheds, "three small ones carry 48 of 60"
     world.configure(63, {M: mixed(gpus=4)}, max_gpus=8)
     world.run(64, 65, in_flight=48, queued=12)
     assert list(launched(world).values())[3:] == ["default"], "cheaper than a fourth small one beside three"
