@@ -192,7 +192,8 @@ class Walk:
         versions = tuple((model, pick([0.0, 1.0, 5.0])) for model in MODELS)
         shift = TrafficShift(versions, max_ttft_s=pick([None, 0.5]), min_samples=5)
         shifts = {"both": shift} if self.chance.random() < 0.6 else {}
-        self.tell(ModelsConfigured(models, shifts=shifts, prefix_index_bytes=pick([2**12, 2**20])))
+        queues = QueueLimits(max_requests=pick([8, 20_000]), max_tokens=pick([2_000, 10**9]))
+        self.tell(ModelsConfigured(models, queues, shifts, prefix_index_bytes=pick([2**12, 2**20])))
 
     def config(self):
         pick = self.chance.choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.core.dispatch.held import NOTHING, Held
@@ -45,8 +46,10 @@ def retry_after_nobody(expected_ready_s: float | None, now_s: float) -> float:
     return clamp_retry_after(RETRY_AFTER_UNKNOWN_S if expected_ready_s is None else expected_ready_s - now_s)
 
 
-def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple[Refusal | None, list[Entry]]:
-    """Whether the entry may join the line, and whom it pushes out of it.
+def judge(
+    line: Line, entry: Entry, now_s: float, overall: QueueLimits, others: Iterable[Line] = ()
+) -> tuple[Refusal | None, list[Entry]]:
+    """Whether the entry may join the line, and whom it pushes out of it, or out of the ``others``.
 
     0. No more replicas can come, and somebody of a higher class waits: refused at once.
     1. Its time is up before its turn is expected: refused at once instead of later.
@@ -68,6 +71,9 @@ def judge(line: Line, entry: Entry, now_s: float, overall: QueueLimits) -> tuple
     if full is None:  # 2
         return None, []
     gone = line.queue.displaced(entry, overall)
+    if not gone:
+        queues = (other.queue for other in others if other is not line)
+        gone = line.queue.displaced_elsewhere(entry, overall, queues)
     if gone:  # 3
         return None, gone
     return _full(line, entry, full, now_s), []  # 4

@@ -218,14 +218,14 @@ class Dispatcher:
             if spilt is not None:
                 line.note_load(1)
                 return spilt
-        refusal, gone = admission.judge(line, entry, now_s, floor.queues)
+        refusal, gone = admission.judge(line, entry, now_s, floor.queues, floor.lines.values())
         effects: list[DispatchEffect] = []
         if refusal is not None:  # 6
             line.note_load(1)
             effects = floor.turn_away(entry, refusal.outcome, refusal.because, now_s, refusal.retry_after_s)
         else:  # 7
             for other in gone:
-                why = admission.displaced(line, other, now_s)
+                why = admission.displaced(floor.lines[other.model], other, now_s)
                 effects += floor.turn_away(other, why.outcome, why.because, now_s, why.retry_after_s)
             effects += floor.queue(entry, line, now_s)
             if line.tenants.is_contested or line.is_short_of(entry.arrived.adapter):

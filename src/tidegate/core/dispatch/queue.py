@@ -11,7 +11,7 @@ tenant that holds most while the newcomer's holds less.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from math import inf
@@ -85,7 +85,7 @@ class Queue:
             return []
         left, total = self.held.without(self._back), replace(self._total)
         gone: list[Entry] = []
-        for last in islice(self._weaker(entry), DISPLACED_MAX):
+        for last in islice(self.weaker(entry), DISPLACED_MAX):
             left.add(last, -1)
             total.add(last, -1)
             gone.append(last)
@@ -93,7 +93,22 @@ class Queue:
                 return gone
         return []
 
-    def _weaker(self, entry: Entry) -> Iterator[Entry]:
+    def displaced_elsewhere(self, entry: Entry, overall: QueueLimits, others: Iterable[Queue]) -> list[Entry]:
+        """The same of other models' queues, when the bound of all is the only one in the way: whoever waits there and is
+        of a lower class. Nobody when that would not make room."""
+        if over(self.held.without(self._back), entry, self.limits, 1.0, NOTHING, "") is not None:
+            return []
+        total, gone, priority = replace(self._total), list[Entry](), entry.arrived.priority
+        below = (other for other in others if other.waits_below(priority))
+        lower = (one for other in below for one in other.weaker(entry) if one.arrived.priority < priority)
+        for last in islice(lower, DISPLACED_MAX):
+            total.add(last, -1)
+            gone.append(last)
+            if over(total, entry, overall, 1.0, NOTHING, "") is None:
+                return gone
+        return []
+
+    def weaker(self, entry: Entry) -> Iterator[Entry]:
         """Who has the weaker claim to a place, the weakest first: of those set aside, then of the lowest class."""
         yield from self.aside.weaker(entry, self._band(entry).seen(entry))
         lowest = next((band for band in reversed(self._bands) if band.count > len(band.back)), None)
@@ -174,6 +189,12 @@ class Queue:
     def waits_above(self, priority: int) -> bool:
         """Somebody of a higher class waits."""
         return any(band.count and band.priority > priority for band in self._bands)
+
+    def waits_below(self, priority: int) -> bool:
+        """Somebody of a lower class waits."""
+        return any(band.count and band.priority < priority for band in self._bands) or any(
+            one.arrived.priority < priority for one in self.aside
+        )
 
     def others(self, entry: Entry) -> Iterator[Entry]:
         """Who would be next of the other tenants of this entry's class, when it may not take what is free.

@@ -172,6 +172,20 @@ def test_a_full_queue_makes_room_for_a_tenant_that_holds_less_of_it():
     assert outcomes(world.ask("loud-9", 2.0, flow="loud")) == [("loud-9", Outcome.REJECTED_FULL)]
 
 
+def test_a_flood_for_one_model_makes_room_for_a_higher_class_that_asks_for_another():
+    world = World()
+    config = {model: DispatchConfig() for model in ("m", "n")}
+    world.on(ModelsConfigured(config, QueueLimits(max_requests=3)), 0.0)
+    world.table(0)
+    for n in range(3):
+        world.ask(f"low {n}", 1.0, model="m")
+
+    assert outcomes(world.ask("as low", 2.0, model="n"))[0][0] == "as low"
+    effects = world.ask("high", 3.0, model="n", priority=1)
+    assert [name for name, _ in outcomes(effects)] == ["low 2"]
+    assert [demand.queued for demand in world.report(4.0).models] == [2, 1]
+
+
 def test_a_class_and_a_tenant_may_be_held_to_a_share_of_the_queue():
     world = busy(queue=QueueLimits(max_requests=10, class_share=0.5, tenant_share=0.2))
     world.ask("a-0", 1.0, flow="a")
