@@ -201,7 +201,14 @@ def _scalar(node: yaml.ScalarNode, path: KeyPath) -> object:
 def _is_text(path: KeyPath) -> bool:
     """Where a number is as good as a word, and must reach the engine as it is written: ``1.0``, ``08``."""
     match path:
-        case ("models", _, "args" | "command" | "env", _):
+        case ("models", _, "args" | "command" | "env", _) | (
+            "models",
+            _,
+            "variants",
+            _,
+            "args" | "command" | "env",
+            _,
+        ):
             return True
         case ("gateway", "keys", _, "sha256"):
             return True

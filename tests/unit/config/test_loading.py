@@ -191,7 +191,7 @@ models:
     queue: {max_wait_starting: 2m}
     variants:
       small: {kind: l40s, price: 1.20/h, slots: 16, args: [], memory: 40GiB, expected_start: 60s, max_replicas: 3}
-      fast: {args: [--y]}
+      fast: {args: [--y, 0.92, yes], env: {A: 010}}
 """
 
 
@@ -204,7 +204,8 @@ def test_a_variant_has_what_it_says_and_else_what_the_model_says():
     assert (small.max_replicas, fast.max_replicas) == (3, None)
     assert (fast.kind, fast.slots, fast.price_per_h) == ("h100", 64, 4.0)
     assert found.variants["small"].spec.extra_args == ()
-    assert found.variants["fast"].spec.extra_args == ("--y",)
+    assert found.variants["fast"].spec.extra_args == ("--y", "0.92", "yes")
+    assert found.variants["fast"].spec.env == {"A": "010"}
     assert found.variants["small"].spec.weights == found.spec.weights
     assert len({found.fleet.command_hash, small.command_hash, fast.command_hash}) == 3
     assert found.fleet.max_wait_s == 120.0
