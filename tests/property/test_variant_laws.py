@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tidegate.core.fleet.lineup import Member, Need, lineup
-from tidegate.core.fleet.mixing import START_SURCHARGE, Offer, cheapest
+from tidegate.core.fleet.mixing import START_SURCHARGE, VISITS_MOST, Offer, cheapest
 from tidegate.core.fleet.scaling.policies import Proposal
 from tidegate.core.types import ReplicaId
 
@@ -91,6 +91,30 @@ def test_the_bounds_hold_and_what_cannot_start_is_not_counted_on(offers, need, l
         assert possible < need + EPS, "it was not possible"
     elif any(offer.can_start for offer in offers):
         assert sum(counts) >= least
+
+
+class Counted(Offer):
+    """It counts how often it is looked at."""
+
+    looks = 0
+
+    def cost(self, count):
+        Counted.looks += 1
+        return super().cost(count)
+
+
+@given(
+    told=st.lists(st.tuples(SHARES, st.integers(0, 20), st.integers(0, 50)), min_size=2, max_size=8),
+    need=st.sampled_from([17.2, 60.7, 300.0]),
+)
+def test_a_search_ends_soon_where_all_cost_nearly_the_same(told, need):
+    Counted.looks = 0
+    offers = [
+        Counted(f"v{n}", share, 2.0 * share * (1.0 + above / 1000), there)
+        for n, (share, above, there) in enumerate(told)
+    ]
+    cheapest(need, offers, 0, 1_000)
+    assert Counted.looks <= VISITS_MOST + 10
 
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=8)
