@@ -21,6 +21,7 @@ from tidegate.core.events import (
     ReportDue,
     RequestArrived,
     RouteTableChanged,
+    StopBegun,
     Tick,
     TokensSent,
     UpstreamEnded,
@@ -278,6 +279,23 @@ def test_when_all_have_left_nothing_is_held_by_anybody(seed):
         for load in line.router._law.insight.loads.values() if line.router.prefix_stats() else ():
             assert not {**load.visits, **load.waiting, **load.in_use}
             assert (load.kv_tokens, load.waiting_s) == pytest.approx((0.0, 0.0), abs=1e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32))
+def test_at_the_stop_deadline_everybody_has_an_ending(seed):
+    walk = Walk(seed)
+    walk.go(STEPS // 2)
+    walk.tell(StopBegun(walk.now_s + 3.0))
+    before = len(walk.story)
+    walk.pace_s = 0.001
+    walk.go(100)
+    assert not [e for _, effects in walk.story[before:] for e in effects if isinstance(e, Hedge | Spill)]
+
+    walk.now_s += 3.0
+    walk.tell(Tick())
+
+    assert walk.dispatcher.open_requests == 0
 
 
 @settings(max_examples=10, deadline=None)
