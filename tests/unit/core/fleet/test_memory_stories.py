@@ -70,7 +70,7 @@ class Days:
             for replica_id in [r for r, ordered_s in self.launched.items() if at >= ordered_s + self.start_s]:
                 del self.launched[replica_id]
                 self._turn(ReplicaSeen(replica_id, Seen.READY, Address("127.0.0.1", 1)), at)
-            number = self.world.view(at).desired
+            number = self.world.decisions[-1].desired
             if not self.desired or self.desired[-1][1] != number:
                 self.desired.append((at, number))
             at += STEP_S
