@@ -38,6 +38,7 @@ class Pair:
         load_s: float | None = 30.0,
         slots: int = 4,
         running: tuple[str, ...] = (),
+        spec: FleetModel = FleetModel("engine"),  # noqa: B008
         **scaling: float,
     ) -> None:
         self.gateway, self.controller = Dispatcher(), FleetController()
@@ -45,11 +46,13 @@ class Pair:
         self.rejected: list[tuple[float, Reject]] = []
         self.ended: list[Record] = []
         self.launched: list[tuple[float, ReplicaId]] = []
+        self.variants: dict[ReplicaId, str] = {}
+        """In which way of its model each was launched."""
         self.stopped: list[tuple[float, ReplicaId, str]] = []
         self.now_s = 0.0
         names = models or (M,)
         plan = replace(Scaling(max_replicas=4, concurrency_target=float(slots)), **scaling)  # type: ignore[arg-type]
-        spec = FleetModel("engine", slots=slots, scaling=plan, expected_start_s=load_s)
+        spec = replace(spec, slots=slots, scaling=plan, expected_start_s=load_s)
         self.adopt(*running)
         self.to_gateway(ModelsConfigured(dict.fromkeys(names, config), shifts=shifts or {}))
         self.to_controller(FleetConfigured(dict.fromkeys(names, spec), FleetLimits()))
@@ -75,8 +78,9 @@ class Pair:
             match effect:
                 case PublishRoutes(table):
                     self.to_gateway(RouteTableChanged(table))
-                case Launch(replica_id, _, _):
+                case Launch(replica_id, _, _, variant):
                     self.launched.append((self.now_s, replica_id))
+                    self.variants[replica_id] = variant
                 case Stop(replica_id, because):
                     self.stopped.append((self.now_s, replica_id, because))
                     self.to_controller(ReplicaSeen(replica_id, Seen.EXITED, None, "stopped"))

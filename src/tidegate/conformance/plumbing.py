@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.conformance.checks import Bounds, Reaches
 from tidegate.conformance.story import About, Pages, Step, Story, Told, World
-from tidegate.conformance.system import adapters_follow, clock_jumps, started_by_hand, two_controllers
+from tidegate.conformance.system import adapters_follow, changed_by_hand, clock_jumps, two_controllers
 
 D1 = Story(
     id="D1",
@@ -61,11 +61,12 @@ D3 = Story(
 )
 D4 = Story(
     id="D4",
-    title="A replica started by hand",
+    title="Replicas started and ended by hand",
     source="ai-dynamo/dynamo#4420",
-    wrong="the planner does not see it, or fights it",
-    right="it is adopted, and taken away with a reason when it is not needed",
-    inputs=started_by_hand,
+    wrong="the planner does not see what was done, or fights it",
+    right="one that is started is adopted, and taken away with a reason when it is not needed; one that is ended is "
+    "started anew, or stays away with a reason, as `fleet.manual` says",
+    inputs=changed_by_hand,
     about=About.SYSTEM,
 )
 D6 = Story(

@@ -34,6 +34,7 @@ from tidegate.core.settings import (
     QueueLimits,
     Scaling,
     TrafficShift,
+    Variant,
 )
 from tidegate.core.types import DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad, RequestId
 from tidegate.runtime.clock import WallClock
@@ -142,11 +143,21 @@ def loads_longer_than_the_client_waits() -> str | None:
     return None if pair.launched else "nothing was started for it"
 
 
-def wakes_one_of_two() -> str | None:
-    """One name, two models behind it, both at zero."""
+def wakes_the_cheapest() -> str | None:
+    """Three ways to run a model: as it is, cheaper and slow to start, dearer and no sooner there. And two models behind one
+    name."""
+    cheap = Variant("cheap", slots=4, price_per_h=1.0, expected_start_s=100.0)
+    dear = Variant("dear", slots=8, price_per_h=9.0, expected_start_s=30.0)
+    for waits_s, right in ((600.0, "cheap"), (60.0, "")):
+        spec = FleetModel("engine", price_per_h=3.0, variants=(cheap, dear), max_wait_s=waits_s)
+        pair = Pair(spec=spec, load_s=30.0)
+        pair.ask("r", within_s=waits_s)
+        pair.pass_time(20.0)
+        if list(pair.variants.values()) != [right]:
+            started = ", ".join(name or "default" for name in pair.variants.values())
+            return f"{started or 'none'} started, where requests wait {waits_s:.0f} s"
     small, large, name = ModelId("small"), ModelId("large"), ModelId("chat")
-    shift = TrafficShift(((small, 1.0), (large, 1.0)))
-    pair = Pair(small, large, shifts={name: shift})
+    pair = Pair(small, large, shifts={name: TrafficShift(((small, 1.0), (large, 1.0)))})
     pair.ask("r", model=name)
     pair.pass_time(20.0)
     return None if len(pair.launched) == 1 else f"{len(pair.launched)} were started"
@@ -185,8 +196,8 @@ def two_controllers() -> str | None:
     return "the second controller has started too"
 
 
-def started_by_hand() -> str | None:
-    """One runs and is needed; somebody starts another."""
+def changed_by_hand() -> str | None:
+    """One runs and is needed: somebody starts another. Two run and are needed: somebody ends one."""
     pair = Pair(running=("m-1",), min_replicas=1, scale_down_delay_s=30.0)
     pair.pass_time(60.0)
     pair.adopt("m-7")
@@ -196,9 +207,23 @@ def started_by_hand() -> str | None:
     pair.pass_time(200.0)
     if len(pair.stopped) != 1:
         return f"{len(pair.stopped)} were stopped, one was too many"
-    return (
-        None if "1 of 2 wanted" in pair.stopped[0][2] else f"stopped without a reason: {pair.stopped[0][2]}"
-    )
+    if "1 of 2 wanted" not in pair.stopped[0][2]:
+        return f"stopped without a reason: {pair.stopped[0][2]}"
+    return _ended_by_hand(adopts=False) or _ended_by_hand(adopts=True)
+
+
+def _ended_by_hand(*, adopts: bool) -> str | None:
+    pair = Pair(running=("m-1", "m-2"), min_replicas=1, spec=FleetModel("engine", adopts_ends=adopts))
+    for number in range(8):
+        pair.ask(f"r{number}")
+    pair.pass_time(5.0)
+    pair.to_controller(ReplicaSeen(B, Seen.EXITED, None, "exit code 0", by_hand=True))
+    pair.pass_time(60.0)
+    decision = pair.controller.state(pair.now_s).models[0].decision
+    because = decision.because if decision else ""
+    if adopts and (pair.launched or "by hand" not in because):
+        return f"to be adopted, and {len(pair.launched)} started: {because}"
+    return "to be reverted, and none was started" if not adopts and len(pair.launched) != 1 else None
 
 
 def adapters_follow() -> str | None:

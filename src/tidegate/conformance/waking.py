@@ -11,7 +11,7 @@ from tidegate.conformance.system import (
     one_writer,
     ready_is_noticed,
     sleeper_without_its_device,
-    wakes_one_of_two,
+    wakes_the_cheapest,
 )
 
 C1 = Story(
@@ -88,11 +88,11 @@ C10 = Story(
     id="C10",
     title="Wakes everything",
     source="llm-d's WVA, a comment in its source",
-    wrong="two variants at zero, one request: both start",
-    right="one starts",
-    inputs=wakes_one_of_two,
+    wrong="several variants at zero, one request: all start",
+    right="the cheapest one starts, or the cheapest that is there before the request gives up",
+    inputs=wakes_the_cheapest,
     about=About.SYSTEM,
-    note="variants are models behind one name (`shifts`); which one is by weight, not by price",
+    note="so it is for a model's variants; of several models behind one name (`shifts`) one starts, by weight",
 )
 C13 = Story(
     id="C13",
