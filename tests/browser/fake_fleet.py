@@ -40,7 +40,9 @@ class FakeFleet:
         return tuple(self.decisions)
 
 
-def replica(replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detail="", leaves_at_s=None):
+def replica(
+    replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detail="", leaves_at_s=None, variant=""
+):
     listens = state in (State.SERVING, State.WARM, State.DRAINING)
     return ReplicaPage(
         id=replica_id,
@@ -52,6 +54,7 @@ def replica(replica_id, state=State.SERVING, in_flight=0, *, since_s=None, detai
         since_s=time.time() - 7 if since_s is None else since_s,
         detail=detail,
         leaves_at_s=leaves_at_s,
+        variant=variant,
     )
 
 

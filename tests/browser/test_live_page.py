@@ -35,7 +35,13 @@ async def look(tab, server):
 async def test_the_page_shows_models_replicas_and_decisions_without_a_word_in_the_console(tab, fleet, serve):
     starting = replica("qwen-3", State.STARTING)
     fleet.models = [
-        model("qwen", replica("qwen-1", in_flight=5), replica("qwen-2", in_flight=8), starting, queued=6),
+        model(
+            "qwen",
+            replica("qwen-1", in_flight=5),
+            replica("qwen-2", in_flight=8, variant="small"),
+            starting,
+            queued=6,
+        ),
         model("smollm", desired=0, because="no request for 60 s"),
     ]
     fleet.decisions = [decision("qwen", 2, 3, held_by="max_replicas")]
@@ -47,6 +53,8 @@ async def test_the_page_shows_models_replicas_and_decisions_without_a_word_in_th
     await expect(qwen.get_by_text("2 serving, 3 desired")).to_be_visible()
     await expect(tiles).to_have_count(3)
     await expect(tiles.nth(0)).to_have_text("#1serving5 / 8")
+    await expect(tiles.nth(1)).to_have_text("#2 smallserving8 / 8")
+    await expect(tiles.nth(1)).to_have_attribute("title", re.compile("variant small"))
     await expect(tiles.nth(2)).to_contain_text("starting")
     await expect(qwen.get_by_text("oldest waits 720 ms")).to_be_visible()
     await expect(qwen.get_by_text("median; 95th percentile 640 ms")).to_be_visible()

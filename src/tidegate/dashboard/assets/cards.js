@@ -46,7 +46,7 @@ class Tile {
     this.load = h("span", { class: "load" });
     this.bar = h("span", { class: "fill" });
     this.variant = h("span", { class: "variant" });
-    this.node = h("li", { class: "tile" }, h("b", {}, short, " ", this.variant), this.state,
+    this.node = h("li", { class: "tile" }, h("b", {}, short, this.variant), this.state,
       h("span", { class: "track", "aria-hidden": "true" }, this.bar), this.load);
   }
 
@@ -55,7 +55,7 @@ class Tile {
     const state = stateOf(replica);
     const since = span(Math.max(0, now - replica.since_s));
     this.node.dataset.state = COMING_UP.includes(state) ? "coming" : state;
-    say(this.variant, replica.variant ?? "");
+    say(this.variant, replica.variant ? ` ${replica.variant}` : "");
     say(this.state, COMING_UP.includes(state) ? `${state} ${since}` : state);
     this.bar.style.width = `${slots && inFlight ? Math.min(100, (100 * inFlight) / slots) : 0}%`;
     say(this.load, slots ? `${inFlight ?? UNKNOWN} / ${slots}` : `${inFlight ?? UNKNOWN} in flight`);
