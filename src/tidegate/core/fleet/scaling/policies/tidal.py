@@ -10,6 +10,8 @@ and at least what any other healthy source asks for now. What comes up already c
 2. that has been so for the scale-down delay,
 3. and the change of direction can be afforded (``swings``).
 
+When nobody has been there for the whole delay, all go at once.
+
 There is no utilisation to be tuned: "grow when every replica is at maximum concurrency" and "shrink when enough of them
 are half full" follow from the first two lines.
 """
