@@ -147,6 +147,13 @@ class TestCapacity:
         assert capacity.step_s(10, 0) == pytest.approx(0.013)
         assert capacity.kv_tokens == 80_000.0
 
+    def test_what_a_few_answers_have_taught_is_mostly_the_prior_and_is_not_believed(self):
+        book = DemandBook()
+        for samples, is_known in ((1, False), (31, False), (32, True)):
+            learned = CapacityFigures(M, "", "", (0.01, 0.08, 0.0), (0.01, 0.0, 0.0), samples, samples)
+            report(book, float(samples), "a", (learned,))
+            assert (book.demand(M, 10.0, float(samples)).capacity is not None) == is_known
+
     def test_nothing_learned_is_not_known(self):
         book = DemandBook()
         report(book, 0)

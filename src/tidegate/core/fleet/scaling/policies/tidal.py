@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from tidegate.core.fleet.scaling.policies.base import FLOORS, Proposal, Situation
+from tidegate.core.fleet.scaling.policies.base import Proposal, Situation
 from tidegate.core.fleet.scaling.reading import Reader, Reading
+from tidegate.core.fleet.scaling.reasons import because, inputs_of, said
 from tidegate.core.fleet.scaling.sliding import Hold
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
@@ -104,11 +105,11 @@ class Tidal:
         if wanted != seen.standing:
             self._swings.step(now_s, reading.lead_s, is_up=wanted > seen.standing)
             self._fell_s = now_s if wanted < seen.standing else self._fell_s
-        why = self._said(seen, reading, by, asked, is_late=is_late)
-        because = self._because(why, reading, wanted, held_by)
+        why = said(self._scaling, seen, reading, by, asked, is_late=is_late)
+        reason = because(self._scaling, why, reading, wanted, held_by)
         number = wanted if held_by else max(asked, wanted)
-        inputs = _inputs(reading, needed, held)
-        return Proposal(number, asked, because, held_by, due_at_s, inputs, needed)
+        inputs = inputs_of(reading, needed, held)
+        return Proposal(number, asked, reason, held_by, due_at_s, inputs, needed)
 
     # ---- 1. what is needed ----
 
@@ -186,81 +187,6 @@ class Tidal:
             one.replicas is None or one.replicas * (1.0 + SPARE_SHARE) <= number for one in reading.estimates
         )
 
-    # ---- the reason ----
-
-    def _said(self, seen: Situation, reading: Reading, by: str, asked: int, *, is_late: bool) -> str:
-        """What is needed, and for what."""
-        full, load, peak = reading.full, reading.load, seen.demand.peak
-        if not asked and not peak:
-            is_known = seen.is_complete
-            return (
-                f"nobody asked in the last {self._scaling.window_s:g} s"
-                if is_known
-                else "nothing is known of the demand"
-            )
-        is_paced = full.requests_per_s is not None and load.rate_per_s is not None
-        if not is_paced:
-            said = f"a peak of {peak:g} at {full.batch:g} a replica"
-        else:
-            said = (
-                f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
-            )
-        if load.excess >= 1 and is_paced:
-            said += f", {load.excess:.0f} waiting beyond that"
-        if reading.reserve > 0.005:
-            said += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
-        said += ", one in place of a start that is overdue" if is_late else ""
-        if by != "ledger":
-            return f"{said}; {by} needs {asked}"
-        return f"{said} {'need' if is_paced else 'needs'} {asked}"
-
-    def _because(self, why: str, reading: Reading, wanted: int, held_by: str | None) -> str:
-        match held_by:
-            case None:
-                return why
-            case "short_burst":
-                return f"{why}; bursts are mostly over before a replica serves, in {reading.lead_s:.0f} s"
-            case "no data":
-                return f"{why}; {wanted} kept, since not every gateway is heard"
-            case "window":
-                return f"{why}; {wanted} kept until a full window has been seen"
-            case "growth_unknown":
-                return f"{why}; {wanted} kept until it is known how demand grows in {reading.lead_s:.0f} s"
-            case "scale_down_delay":
-                return f"{why}; {wanted} was needed within the last {self._scaling.scale_down_delay_s:g} s"
-            case "survivors":
-                return f"{why}; {wanted - 1} would not keep the promise with something to spare"
-            case "swings":
-                return f"{why}; {wanted} kept, since the number has swung enough of late"
-            case "one_at_a_time":
-                return f"{why}; down one at a time"
-            case rule if rule in FLOORS:
-                return f"{why}; not below {wanted} while {FLOORS[rule]}"
-            case rule:
-                return f"{why}; {wanted} kept, since there is {rule}"
-
 
 def _whole(needed: float) -> int:
     return ceil(needed * (1.0 - OVER_SHARE) - 1e-9)
-
-
-def _inputs(reading: Reading, needed: float, held: int) -> dict[str, float]:
-    """The numbers behind it. What is not known is left out."""
-    inputs = {
-        "needed": needed,
-        "held": float(held),
-        "batch": reading.full.batch,
-        "lead_s": reading.lead_s,
-        "reserve": reading.reserve,
-        "excess": reading.load.excess,
-        "clients_wait": float(reading.clients_wait),
-    }
-    if reading.full.requests_per_s is not None:
-        inputs["requests_per_s_each"] = reading.full.requests_per_s
-    if reading.load.rate_per_s is not None:
-        inputs["requests_per_s"] = reading.load.rate_per_s
-    for one in reading.estimates:
-        if one.replicas is not None:
-            inputs[f"by_{one.name}"] = one.replicas
-            inputs[f"coverage_{one.name}"] = one.coverage
-    return inputs

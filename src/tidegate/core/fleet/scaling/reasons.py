@@ -1,0 +1,74 @@
+"""What the default law says of its number, and the numbers behind it."""
+
+from __future__ import annotations
+
+from tidegate.core.fleet.scaling.policies.base import FLOORS, Situation
+from tidegate.core.fleet.scaling.reading import Reading
+from tidegate.core.settings import Scaling
+
+
+def said(scaling: Scaling, seen: Situation, reading: Reading, by: str, asked: int, *, is_late: bool) -> str:
+    """What is needed, and for what; ``by`` is the source that asks for most."""
+    full, load, peak = reading.full, reading.load, seen.demand.peak
+    if not asked and not peak:
+        silent = f"nobody asked in the last {scaling.window_s:g} s"
+        return silent if seen.is_complete else "nothing is known of the demand"
+    if full.requests_per_s is None or load.rate_per_s is None:
+        words, verb = f"a peak of {peak:g} at {full.batch:g} a replica", "needs"
+    else:
+        words = f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
+        words += f", {load.excess:.0f} waiting beyond that" if load.excess >= 1 else ""
+        verb = "need"
+    if reading.reserve > 0.005:
+        words += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
+    words += ", one in place of a start that is overdue" if is_late else ""
+    return f"{words} {verb} {asked}" if by == "ledger" else f"{words}; {by} needs {asked}"
+
+
+def because(scaling: Scaling, why: str, reading: Reading, wanted: int, held_by: str | None) -> str:
+    """The same, with what keeps the number from being that."""
+    match held_by:
+        case None:
+            return why
+        case "short_burst":
+            return f"{why}; bursts are mostly over before a replica serves, in {reading.lead_s:.0f} s"
+        case "no data":
+            return f"{why}; {wanted} kept, since not every gateway is heard"
+        case "window":
+            return f"{why}; {wanted} kept until a full window has been seen"
+        case "growth_unknown":
+            return f"{why}; {wanted} kept until it is known how demand grows in {reading.lead_s:.0f} s"
+        case "scale_down_delay":
+            return f"{why}; {wanted} was needed within the last {scaling.scale_down_delay_s:g} s"
+        case "survivors":
+            return f"{why}; {wanted - 1} would not keep the promise with something to spare"
+        case "swings":
+            return f"{why}; {wanted} kept, since the number has swung enough of late"
+        case "one_at_a_time":
+            return f"{why}; down one at a time"
+        case rule if rule in FLOORS:
+            return f"{why}; not below {wanted} while {FLOORS[rule]}"
+        case rule:
+            return f"{why}; {wanted} kept, since there is {rule}"
+
+
+def inputs_of(reading: Reading, needed: float, held: int) -> dict[str, float]:
+    """The numbers behind it. What is not known is left out."""
+    inputs = {
+        "needed": needed,
+        "held": float(held),
+        "batch": reading.full.batch,
+        "lead_s": reading.lead_s,
+        "reserve": reading.reserve,
+        "excess": reading.load.excess,
+        "clients_wait": float(reading.clients_wait),
+    }
+    if reading.full.requests_per_s is not None:
+        inputs["requests_per_s_each"] = reading.full.requests_per_s
+    if reading.load.rate_per_s is not None:
+        inputs["requests_per_s"] = reading.load.rate_per_s
+    for one in reading.estimates:
+        if one.replicas is not None:
+            inputs[f"by_{one.name}"] = one.replicas
+            inputs[f"coverage_{one.name}"] = one.coverage
+    return inputs
