@@ -67,20 +67,24 @@ class Lineup:
         """Places that need no start. They come first."""
         return sum(part.replica_id is not None for part in self.parts)
 
+    def first(self, number: int) -> tuple[Part, ...]:
+        """The first so many; beyond all places, such as would come next."""
+        return self.parts[:number] + (self.more,) * max(0, number - len(self.parts))
+
     def counts(self, number: int) -> dict[str, int]:
         """The first so many, by variant."""
         found: dict[str, int] = {}
-        for part in (*self.parts, self.more)[:number]:
+        for part in self.first(number):
             found[part.variant] = found.get(part.variant, 0) + 1
         return found
 
     def carried(self, number: int) -> float:
-        """What the first so many carry, in reference replicas; one more than there are is the next one."""
-        return sum(part.share for part in (*self.parts, self.more)[:number])
+        """What the first so many carry, in reference replicas."""
+        return sum(part.share for part in self.first(number))
 
     def price_per_h(self, number: int) -> float:
         """Of the first so many."""
-        return sum(part.price_per_h for part in (*self.parts, self.more)[:number])
+        return sum(part.price_per_h for part in self.first(number))
 
 
 def lineup(need: float, offers: Sequence[Offer], members: Sequence[Member], least: int, most: int) -> Lineup:

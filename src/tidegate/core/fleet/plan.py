@@ -72,7 +72,7 @@ class Plan:
         """What the number in force takes."""
         if self.lineup is None:
             return [self.size] * self.desired
-        return [self.size_as(part.variant) for part in self.lineup.parts[: self.desired]]
+        return [self.size_as(part.variant) for part in self.lineup.first(self.desired)]
 
     @property
     def following(self) -> str:

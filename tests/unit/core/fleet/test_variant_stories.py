@@ -308,3 +308,12 @@ def test_none_by_hand_is_none_of_any_kind(world, mixed):
     world.report(122, queued=5)
     assert not world.model_route().can_serve
     assert list(launched(world)) == ["m-1"]
+
+
+def test_where_fewer_can_be_started_than_the_minimum_a_decision_says_what_would_come_next(world, mixed):
+    one = replace(SMALL, max_replicas=1)
+    world.configure(0, {M: replace(mixed(one, min_replicas=4, max_replicas=6), own_max_replicas=1)})
+    world.run(0, 1)
+    assert sorted(launched(world).values()) == ["default", "small"]
+    decision = world.decisions[-1]
+    assert decision.desired == sum(decision.variants.values()) == 4
