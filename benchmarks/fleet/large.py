@@ -13,6 +13,7 @@ from tidegate.core.effects import Launch, PublishRoutes
 from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted, ReplicaSeen, Tick
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.settings import FleetLimits, FleetModel, Pool, Scaling, ScalingPolicy, Variant
 from tidegate.core.types import (
     Address,
@@ -49,12 +50,14 @@ SETTINGS = {
     ),
 }
 """What differs from one row to the next."""
+NODES = tuple(Node(f"n{number:03}", tuple(Gpu(index) for index in range(8))) for number in range(160))
+"""For a fleet that grows by a quarter and then finds no place any more."""
 
 
 class Fleet:
     """A controller and a hand that does as told at once."""
 
-    def __init__(self, policy: ScalingPolicy, special: FleetModel) -> None:
+    def __init__(self, policy: ScalingPolicy, special: FleetModel, nodes: tuple[Node, ...]) -> None:
         self.brain = FleetController()
         self.table = RouteTable(0, (), ())
         self.now_s = 0.0
@@ -66,10 +69,12 @@ class Fleet:
         caps = FleetLimits(
             max_replicas=100_000, max_gpus=100_000, max_starts_per_hour=10**6, max_cost_per_h=1e6
         )
+        free = [Place(node.name, (gpu.index,)) for node in reversed(nodes) for gpu in node.gpus]
         for model in self.models:
             for number in range(1, EACH + 1):
-                self.on(ReplicaAdopted(ReplicaId(f"{model}-{number}"), model, Address("h", 1)))
-        self.on(FleetConfigured(dict.fromkeys(self.models, spec), caps))
+                replica_id, place = ReplicaId(f"{model}-{number}"), free.pop() if free else None
+                self.on(ReplicaAdopted(replica_id, model, Address("h", 1), place=place))
+        self.on(FleetConfigured(dict.fromkeys(self.models, spec), caps, nodes))
 
     def on(self, event: object) -> None:
         """One turn, and one more for each replica that it started."""
@@ -98,13 +103,15 @@ class Fleet:
 def run(asked: Asked) -> dict[str, Any]:
     """The table and its figures."""
     asked.say(f"  {MODELS} models, {MODELS * EACH} replicas; a report and a tick each second")
-    asked.say(f"  {'law':<14}{'with':<18}{'a turn':>10}{'longest':>10}{'turns a s':>11}{'of a core':>11}")
+    asked.say(f"  {'law':<14}{'with':<24}{'a turn':>10}{'longest':>10}{'turns a s':>11}{'of a core':>11}")
     found = {}
     for law in LAWS:
-        for name, special in SETTINGS.items():
-            figures = found[f"{law.value}, {name}"] = measured(law, special)
+        rows = [(name, special, ()) for name, special in SETTINGS.items()]
+        rows += [(f"{name}, nodes", special, NODES) for name, special in SETTINGS.items()]  # type: ignore[misc]
+        for name, special, nodes in rows:
+            figures = found[f"{law.value}, {name}"] = measured(law, special, nodes)
             asked.say(
-                f"  {law.value:<14}{name:<18}{1e3 * figures['turn_s']:>7.1f} ms{1e3 * figures['longest_s']:>7.1f} ms"
+                f"  {law.value:<14}{name:<24}{1e3 * figures['turn_s']:>7.1f} ms{1e3 * figures['longest_s']:>7.1f} ms"
                 f"{figures['turns_per_s']:>11.1f}{100 * figures['share']:>9.1f} %"
             )
     asked.say(f"  goals: {1e3 * DECISION_GOAL_S:g} ms a decision, {100 * SHARE_GOAL:g} % of a core")
@@ -117,9 +124,9 @@ def run(asked: Asked) -> dict[str, Any]:
     }
 
 
-def measured(law: ScalingPolicy, special: FleetModel) -> dict[str, float]:
+def measured(law: ScalingPolicy, special: FleetModel, nodes: tuple[Node, ...]) -> dict[str, float]:
     """CPU seconds of turns in which every model's load moves a little."""
-    fleet = Fleet(law, special)
+    fleet = Fleet(law, special, nodes)
     for second in range(1, TICKS + 1):
         if second == FIRST:
             fleet.took_s.clear()  # the first turns fill caches
