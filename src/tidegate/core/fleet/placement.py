@@ -11,7 +11,7 @@ A place that exists is always found: nodes and kinds are all looked at, and on o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.nodes import Gpu, Node, Place
@@ -89,15 +89,19 @@ class _Bank:
     kind: str
     price_per_gpu: float
     devices: list[_Device]
-    states: tuple[DeviceState, ...] = field(init=False)
-    """In order, so that two banks in which the same is left are equal."""
+    _states: tuple[DeviceState, ...] | None = None
 
-    def __post_init__(self) -> None:
-        self.note()
+    @property
+    def states(self) -> tuple[DeviceState, ...]:
+        """In order, so that two banks in which the same is left are equal. Sorted when somebody looks: most are only
+        filled."""
+        if self._states is None:
+            self._states = tuple(sorted(device.state for device in self.devices))
+        return self._states
 
     def note(self) -> None:
         """Something came or went."""
-        self.states = tuple(sorted(device.state for device in self.devices))
+        self._states = None
 
 
 Step = tuple[tuple[int, ...], tuple[DeviceState, ...]]
