@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tidegate.core.effects import Decision, Launch, WakeAt
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.settings import ScalingPolicy, Schedule, ScheduledFloor
 from tidegate.core.types import LatencySummary, ModelId
 
 M = ModelId("m")
@@ -473,3 +473,43 @@ def test_new_slots_are_for_new_replicas_and_running_ones_keep_their_batch_size(w
     world.tick(10)
 
     assert world.slots() == {"m-1": 8, "m-2": 16}
+
+
+# ---- what is said of it ----
+
+
+@pytest.mark.parametrize("policy", ScalingPolicy)
+@pytest.mark.parametrize("in_flight", [0, 3])
+def test_where_nothing_changes_nothing_new_is_said(world, settings, policy, in_flight):
+    """Two replicas by the schedule for four minutes, and four turns a second: a law is asked each second or seldomer, and
+    what stood in between was called by another name than at its turn, twice a second, for ever."""
+    always_two = Schedule((ScheduledFloor(2),))
+    world.configure(0, {M: settings(policy=policy, schedule=always_two, start=2, max_replicas=3)})
+    world.ready(1, "m-1")
+    world.ready(1, "m-2", port=9001)
+    world.run(1, 180, every=0.5, in_flight=in_flight)
+    before = len(world.decisions)
+    world.run(180.5, 240, every=0.5, in_flight=in_flight)
+
+    assert world.desired() >= 2
+    assert world.decisions[before:] == []
+
+
+@pytest.mark.parametrize("policy", [ScalingPolicy.TIDAL, ScalingPolicy.CRON, ScalingPolicy.CONCURRENCY])
+def test_a_schedules_replicas_come_before_its_hour_and_go_after_it(world, settings, policy):
+    """Two from minute 10 to minute 20, and starts that take 30 s."""
+    ten_minutes = Schedule((ScheduledFloor(2, from_s=600, until_s=1_200),))
+    world.configure(0, {M: settings(policy=policy, schedule=ten_minutes, start=30, max_replicas=3)})
+    world.run(0, 540)
+    assert world.desired() == 0
+
+    world.run(541, 599)
+    assert (world.desired(), world.decisions[-1].held_by) == (2, "schedule")
+    assert world.decisions[-1].because.endswith("the schedule says 2")
+    world.ready(599, "m-1")
+    world.ready(599, "m-2", port=9001)
+
+    world.run(600, 1_100)
+    assert world.desired() == 2
+    world.run(1_101, 1_400)
+    assert world.desired() == 0

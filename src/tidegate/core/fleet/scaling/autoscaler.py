@@ -97,6 +97,9 @@ class Autoscaler:
         """How many replicas this model should have, before the limits of the whole fleet."""
         scaling = self._scaling
         least, most = standing.bounds or (scaling.min_replicas, scaling.max_replicas)
+        scheduled, schedule_due_s = self._schedule_floor(standing, now_s)
+        # The law is told, and does not try at each of its turns to go where it may not.
+        own_least, least = least, max(least, min(scheduled, most))
         floor, floor_by, idle_due_s = self._floor(demand, standing, now_s)
         shrink_from_s = self._shrink_from_s(demand)
         seen = Situation(
@@ -120,7 +123,7 @@ class Autoscaler:
         )
         proposal = self._policy.propose(seen, now_s)
         if scaling.schedule.floors:
-            proposal = self._scheduled(proposal, seen, now_s)
+            proposal = _scheduled(proposal, scheduled, max(own_least, min(proposal.asked, most)), schedule_due_s)
         self._proposed = seen.within(proposal.wanted)
         if proposal.held_by is None:
             return proposal
@@ -137,16 +140,13 @@ class Autoscaler:
             proposal.needed,
         )
 
-    def _scheduled(self, proposal: Proposal, seen: Situation, now_s: float) -> Proposal:
-        """The proposal, lifted to the schedule's floor."""
-        lead_s = seen.readiness.quantile_s(SCHEDULE_RISK) or 0.0
-        floor, next_s = floor_at(self._scaling.schedule, now_s, lead_s)
-        if floor <= proposal.wanted:
-            # The next floor may be the one that lifts it.
-            dues = [due_s for due_s in (proposal.due_at_s, next_s) if due_s is not None]
-            return replace(proposal, due_at_s=min(dues, default=None))
-        because = f"{proposal.because}; the schedule says {floor}"
-        return Proposal(floor, proposal.asked, because, "schedule", next_s, proposal.inputs)
+    def _schedule_floor(self, standing: Standing, now_s: float) -> tuple[int, float | None]:
+        """The least number that the schedule has for now, and when that changes; begun early enough to be ready by then."""
+        schedule = self._scaling.schedule
+        if not schedule.floors:
+            return 0, None
+        lead_s = standing.readiness.quantile_s(SCHEDULE_RISK) or 0.0
+        return floor_at(schedule, now_s, lead_s)
 
     def _begin(self, standing: int, now_s: float) -> None:
         before = getattr(self, "_policy", None)
@@ -177,3 +177,13 @@ class Autoscaler:
         idle_since_s = max(standing.first_ready_s, demand.last_active_s or standing.first_ready_s)
         idle_due_s = idle_since_s + self._scaling.scale_down_delay_s
         return (1, "idle_time", idle_due_s) if now_s < idle_due_s else (0, None, None)
+
+
+def _scheduled(proposal: Proposal, floor: int, alone: int, next_s: float | None) -> Proposal:
+    """The proposal with the schedule's reason, where it is the schedule that lifts it above what is asked ``alone``."""
+    if floor < proposal.wanted or floor <= alone:
+        # The next floor may be the one that lifts it.
+        dues = [due_s for due_s in (proposal.due_at_s, next_s) if due_s is not None]
+        return replace(proposal, due_at_s=min(dues, default=None))
+    because = f"{proposal.because}; the schedule says {floor}"
+    return Proposal(floor, proposal.asked, because, "schedule", next_s, proposal.inputs)

@@ -12,15 +12,15 @@ from tidegate.core.settings import Scaling
 
 
 class Cron:
-    """Asks for the minimum; the schedule lifts it."""
+    """Asks for none; the minimum and the schedule lift that."""
 
     def __repr__(self) -> str:
         return "<Cron>"
 
     def evaluate(self, seen: Situation, now_s: float) -> Answer:
-        """The minimum."""
+        """None."""
         del now_s
-        return Answer(seen.min_replicas, seen.min_replicas, "only the schedule asks for replicas")
+        return Answer(seen.min_replicas, 0, "only the schedule asks for replicas")
 
 
 def cron(scaling: Scaling, standing: int, now_s: float) -> tuple[Cron, float]:

@@ -58,15 +58,23 @@ class Paced:
         if self._look is not None:
             self._look(seen, now_s)
         if last is not None and now_s < self._next_s:
-            held_by = last.held_by or (None if seen.standing == seen.within(last.asked) else "pace")
-            return self._proposal(
-                seen, Answer(seen.standing, last.asked, last.because, held_by, last.inputs), now_s
-            )
+            return self._as_before(last, seen, now_s)
         # In one step after a pause, so that a quiet hour costs nothing.
         missed = max(0, int((now_s - self._next_s) / self._every_s))
         self._next_s += (missed + 1) * self._every_s
         self._last = self._law.evaluate(seen, now_s)
         return self._proposal(seen, self._last, now_s)
+
+    def _as_before(self, last: Answer, seen: Situation, now_s: float) -> Proposal:
+        """What stands, for the reason that the law's turn gave while that still holds: who looks once a second at a
+        law that is asked every two must not read another reason each time."""
+        again = self._proposal(seen, last, now_s)
+        if again.wanted == seen.standing:
+            return again
+        held_by = last.held_by or (None if seen.standing == seen.within(last.asked) else "pace")
+        return self._proposal(
+            seen, Answer(seen.standing, last.asked, last.because, held_by, last.inputs), now_s
+        )
 
     def _proposal(self, seen: Situation, answer: Answer, now_s: float) -> Proposal:
         wanted, held_by, because = answer.wanted, answer.held_by, answer.because
