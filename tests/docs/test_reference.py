@@ -5,6 +5,7 @@ import re
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from docs.pages import PAGES, ROOT, quoted, rows, section
 from tidegate.adapters.registry import ADAPTERS
@@ -59,6 +60,13 @@ def test_a_command_has_its_section_with_exactly_its_options(name):
     told = {flag for cells in rows(told_of(name)) for flag in quoted(cells[0]) if flag.startswith("--")}
 
     assert told == flags_of(name, command) - {"-h", "--help"}
+
+
+def test_the_list_of_commands_cuts_no_sentence_short():
+    told = CliRunner().invoke(cli, ["--help"]).output
+
+    assert "explain" in told
+    assert "..." not in told.partition("Commands:")[2]
 
 
 DECIDED_LATER = {

@@ -1,6 +1,8 @@
 """``tidegate explain`` and ``tidegate replay`` on the journal of a simulated day."""
 
 import json
+import re
+import time
 
 import pytest
 from click.testing import CliRunner
@@ -89,6 +91,33 @@ def test_a_request_says_where_it_went_and_what_every_replica_with_room_would_hav
     assert "prefill" in told
 
 
+@pytest.fixture
+def in_berlin(monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_a_live_runs_moments_are_told_by_the_clock_and_taken_back_so(journal, tmp_path, in_berlin):
+    """The same day at 14:13:20 UTC on 12 August 2026. Its seconds since 1970 ran into the number before them."""
+    live = tmp_path / "live.jsonl"
+    turns = [json.loads(line) for line in journal.read_text().splitlines()]
+    live.write_text("".join(json.dumps({**turn, **_later(turn)}) + "\n" for turn in turns))
+
+    listed = tidegate("explain", live).output.splitlines()
+    assert re.match(r" +\d+  2026-08-12 16:1\d:\d\d\.\d +\d+ -> \d+ ", listed[1])
+    told = tidegate("explain", live, "--at", "2026-08-12 16:14:50").output
+    assert told == tidegate("explain", live, "--at", "1786544090").output
+    assert re.match(r"decision \d+ of \d+, 2026-08-12 16:14:\d\d\.\d{3}, live.jsonl", told)
+    assert "e+09" not in told
+
+
+def _later(turn):
+    return {"t": turn["t"] + 1_786_544_000} if "t" in turn else {}
+
+
 def test_the_decision_in_force_at_a_moment(journal):
     at_90 = json.loads(tidegate("explain", journal, "--at", "90", "--json").stdout)["decisions"]
 
@@ -103,7 +132,9 @@ def test_the_decision_in_force_at_a_moment(journal):
         (["--request", "nobody"], "--request nobody: the journal has no such request"),
         (["1", "--at", "3"], "name one of them"),
         (["--model", "nobody"], "has no decision about 'nobody'"),
-        (["--at", "-5"], "the first decision is at 0 s"),
+        (["m-99"], "no decision about a replica m-99; decisions are 1 to"),
+        (["--at", "-5"], "the first decision is at 0.000 s"),
+        (["--at", "noon"], "'noon' is neither seconds nor a time such as"),
     ],
 )
 def test_what_cannot_be_explained_is_said(journal, arguments, said):

@@ -48,6 +48,9 @@ async def test_a_number_set_by_hand_holds_across_a_kill_and_is_explained(tmp_pat
         assert told.returncode == 0, told.stderr
         assert re.search(r"^m: 2 replicas wanted: .*held at 2 by hand until \d\d:\d\d$", told.stdout.strip())
         await running.until_serving(2)
+        as_demand_asks = await scale(running, "m", "1", "--for", "30m")
+        assert re.search(r"; held at 1 by hand until \d\d:\d\d$", as_demand_asks.stdout.strip())
+        assert (await scale(running, "m", "2", "--for", "30m")).returncode == 0
         running.kill()
         await running.start()
         await running.until_serving(2)

@@ -45,6 +45,9 @@ class ByHand:
         self._file.keep(view)
         found = next(one for one in view.models if one.model == model)
         because = found.decision.because if found.decision else ""
+        if found.hand is not None and "by hand" not in because:
+            # Where demand asks for the same number, no decision names the hand.
+            because += f"; {found.hand.said(self._settings().models[model].fleet.scaling.schedule)}"
         return Scaled(model, found.desired, because, found.hand.until_s if found.hand else None)
 
     def keep(self) -> None:

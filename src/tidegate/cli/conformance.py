@@ -9,7 +9,7 @@ from tidegate.core.settings import ScalingPolicy
 DEFAULT = ScalingPolicy.TIDAL.value
 
 
-@click.command("conformance")
+@click.command("conformance", short_help="Tell reported failures to a scaling law.")
 @click.option(
     "--policy",
     "policies",

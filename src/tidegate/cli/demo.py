@@ -22,7 +22,7 @@ PEAK_RPS = 6.0
 """Four replicas of eight slots are about busy then, with answers of five seconds."""
 
 
-@click.command("demo")
+@click.command("demo", short_help="An emulated fleet under a day of load.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8400, show_default=True)
 @click.option("--admin-port", type=click.IntRange(0, 65535), default=8401, show_default=True)
 @click.option("--minutes-per-day", type=click.FloatRange(0.5, 1440), default=4.0, show_default=True)

@@ -9,6 +9,7 @@ import click
 
 @click.command(
     "emulate",
+    short_help="One emulated engine, for tests without a GPU.",
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
 )
 @click.pass_context

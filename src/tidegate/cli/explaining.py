@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.moments import SINCE_1970_S, Moment, shown
+
 if TYPE_CHECKING:
     from tidegate.core.effects import Decision
     from tidegate.runtime.decided import Recorded
@@ -16,10 +18,12 @@ if TYPE_CHECKING:
 LISTED = 20
 
 
-@click.command("explain")
+@click.command("explain", short_help="Say why a decision was made.")
 @click.argument("journal", type=click.Path(exists=True, path_type=Path))
 @click.argument("which", metavar="[ID]", required=False)
-@click.option("--at", "at_s", type=float, metavar="SECONDS", help="The decision in force at this moment.")
+@click.option(
+    "--at", "at_s", type=Moment(), metavar="MOMENT", help="The decision in force then: seconds, or a time."
+)
 @click.option("--model", help="Decisions about this model only.")
 @click.option("--request", "request_id", metavar="ID", help="Why this request was sent where it was.")
 @click.option("--all", "show_all", is_flag=True, help=f"List every decision, not only the last {LISTED}.")
@@ -59,8 +63,8 @@ def explain_command(
         raise click.ClickException(f"{journal} has no decision" + (f" about {model!r}" if model else ""))
     chosen = _chosen(found, which, at_s)
     if as_json:
-        shown = found if chosen is None else chosen
-        click.echo(msgspec.json.encode({"decisions": shown}).decode())
+        meant = found if chosen is None else chosen
+        click.echo(msgspec.json.encode({"decisions": meant}).decode())
     elif chosen is None:
         _list(found, show_all=show_all)
     else:
@@ -75,7 +79,7 @@ def _chosen(found: list[Recorded], which: str | None, at_s: float | None) -> lis
     if at_s is not None:
         in_force = {one.decision.model: one for one in found if one.at_s <= at_s}
         if not in_force:
-            raise click.UsageError(f"--at {at_s:g}: the first decision is at {found[0].at_s:g} s")
+            raise click.UsageError(f"--at {shown(at_s)}: the first decision is at {shown(found[0].at_s)}")
         return list(in_force.values())
     if which is None:
         return None
@@ -84,7 +88,12 @@ def _chosen(found: list[Recorded], which: str | None, at_s: float | None) -> lis
     else:
         named = [one for one in found if any(order.replica_id == which for order in one.orders)]
     if not named:
-        raise click.UsageError(f"no decision {which}: there are {found[0].number} to {found[-1].number}")
+        what = (
+            f"no decision {which}: there are"
+            if which.isdecimal()
+            else f"no decision about a replica {which}; decisions are"
+        )
+        raise click.UsageError(f"{what} {found[0].number} to {found[-1].number}")
     return named
 
 
@@ -109,33 +118,31 @@ def _explain_request(files: list[Path], request_id: str, *, as_json: bool) -> No
 def _list(found: list[Recorded], *, show_all: bool) -> None:
     """Two lines a decision; those that changed nothing are counted only, unless all are asked for."""
     changes = [one for one in found if one.decision.before != one.decision.desired]
-    shown = found if show_all else changes[-LISTED:]
-    click.echo(
-        f"{'':>6}{'at s':>12}  {'replicas':<10}{'kept with one less, as decided, one more':<42}held by"
-    )
-    for one in shown:
+    listed = found if show_all else changes[-LISTED:]
+    click.echo(f"{'':>6}  {'at':<23}{'replicas':<10}{'kept with one less, as decided, one more':<42}held by")
+    for one in listed:
         decision = one.decision
         guesses = (decision.fewer, decision.chosen, decision.more)
         kept = " / ".join(_share(guess.attainment) for guess in guesses)
         change = f"{decision.before} -> {decision.desired}"
         click.echo(
-            f"{one.number:>6}{one.at_s:>12,.1f}  {change:<10}{kept:<42}{decision.held_by or 'nothing'}"
+            f"{one.number:>6}  {shown(one.at_s, 1):<23}{change:<10}{kept:<42}{decision.held_by or 'nothing'}"
         )
         click.echo(f"{'':>8}{decision.model}: {decision.because}")
     of = f"{len(found)} decisions, {len(changes)} of them changed a number"
-    rest = "" if show_all else f"; the last {len(shown)} of those are here, --all shows every one"
+    rest = "" if show_all else f"; the last {len(listed)} of those are here, --all shows every one"
     click.echo(f"{of}{rest}. `tidegate explain JOURNAL NUMBER` says more.")
 
 
 def _explain(one: Recorded, of: int) -> None:
     decision = one.decision
-    click.echo(f"decision {one.number} of {of}, {one.at_s:,.3f} s, {one.source}")
+    click.echo(f"decision {one.number} of {of}, {shown(one.at_s)}, {one.source}")
     click.echo(f"  model     {decision.model}")
     click.echo(f"  replicas  {_change(decision)}")
     click.echo(f"  because   {decision.because}")
     click.echo(f"  held by   {_held(decision)}")
     click.echo(f"  heard     {one.event}")
-    inputs = ", ".join(f"{name} {value:,.6g}" for name, value in decision.inputs.items())
+    inputs = ", ".join(f"{name} {_input(value)}" for name, value in decision.inputs.items())
     click.echo(textwrap.fill(inputs, 100, initial_indent="  inputs    ", subsequent_indent=" " * 12))
     click.echo(
         f"\n  {'':<12}{'replicas':>9}{'slots':>7}{'without a slot':>16}{'promise kept':>14}{'cost per h':>12}"
@@ -151,9 +158,13 @@ def _explain(one: Recorded, of: int) -> None:
         variant = f" ({order.variant})" if order.variant else ""
         place = f" on {order.place}" if order.place else ""
         click.echo(
-            f"\n  {order.at_s:,.3f} s  {order.order} {order.replica_id}{variant}{place}: {order.because}"
+            f"\n  {shown(order.at_s)}  {order.order} {order.replica_id}{variant}{place}: {order.because}"
         )
     click.echo()
+
+
+def _input(value: float) -> str:
+    return f"{value:,.6g}" if value < SINCE_1970_S else shown(value, 1)
 
 
 def _change(decision: Decision) -> str:

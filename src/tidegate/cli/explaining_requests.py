@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tidegate.cli.moments import shown
+
 if TYPE_CHECKING:
     from tidegate.core.dispatch.routing.cost import Choice, Terms
     from tidegate.runtime.routed import Routed
@@ -31,7 +33,7 @@ def keyed(found: Routed) -> dict[str, object]:
 def show(found: Routed) -> None:
     """For people."""
     arrived = found.arrived
-    click.echo(f"request {arrived.request_id}, {found.arrived_s:,.3f} s")
+    click.echo(f"request {arrived.request_id}, {shown(found.arrived_s)}")
     click.echo(f"  model     {arrived.model}" + (f", adapter {arrived.adapter}" if arrived.adapter else ""))
     click.echo(f"  prompt    {arrived.prompt_tokens:,} tokens, as estimated by its size")
     click.echo(f"  from      {arrived.flow}, class {arrived.priority}")
@@ -40,12 +42,12 @@ def show(found: Routed) -> None:
     for number, choice in enumerate(found.choices, 1):
         after_s = choice.at_s - found.arrived_s
         click.echo(
-            f"\n  {choice.at_s:,.3f} s  sent to {choice.replica_id}, attempt {number}, {after_s:.3f} s after it came"
+            f"\n  {shown(choice.at_s)}  sent to {choice.replica_id}, attempt {number}, {after_s:.3f} s after it came"
         )
         _table(choice)
     if found.spilt is not None:
         at_s, order = found.spilt
-        click.echo(f"\n  {at_s:,.3f} s  spilt, {at_s - found.arrived_s:.3f} s after it came: {order.because}")
+        click.echo(f"\n  {shown(at_s)}  spilt, {at_s - found.arrived_s:.3f} s after it came: {order.because}")
     if not found.is_as_recorded:
         click.echo("\n  The journal has it otherwise: it was written by another version.")
     record = found.record

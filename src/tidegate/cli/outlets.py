@@ -28,7 +28,7 @@ def tell_outlets(settings: Settings) -> None:
     for model in settings.models.values():
         if model.spill is not None and model.dispatch.spill is not None:
             log.warning(
-                "%s: requests that find no room here go to %s, for %g/h at most; their prompts leave the house",
+                "%s: requests that find no room here go to %s, for %.2f/h at most; their prompts leave the house",
                 model.model,
                 model.spill.address,
                 model.dispatch.spill.max_cost_per_h,

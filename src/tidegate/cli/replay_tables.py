@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from tidegate.cli.moments import shown
 from tidegate.core.types import ModelId
 from tidegate.runtime.otherwise import Course, Otherwise, Step
 
@@ -34,7 +35,7 @@ def _print_model(found: Otherwise, model: ModelId, name: str) -> None:
     for title, figure in _FIGURES:
         click.echo(f"  {title:<22}{figure(recorded):>12}{figure(replayed):>24}")
     first_s = found.first_difference(model)
-    click.echo(f"  first difference      {'none' if first_s is None else f'at {first_s:,.1f} s'}")
+    click.echo(f"  first difference      {'none' if first_s is None else f'at {shown(first_s, 1)}'}")
     if first_s is not None:
         _print_steps(recorded, replayed, first_s)
     click.echo()
@@ -42,12 +43,12 @@ def _print_model(found: Otherwise, model: ModelId, name: str) -> None:
 
 def _print_steps(recorded: Course, replayed: Course, from_s: float) -> None:
     moments = sorted({s.at_s for course in (recorded, replayed) for s in course.steps if s.at_s >= from_s})
-    click.echo(f"\n  {'at s':>12}{'recorded':>10}{'replayed':>10}  because")
+    click.echo(f"\n  {'at':>21}{'recorded':>10}{'replayed':>10}  because")
     for at_s in moments[:SHOWN]:
         here = [step for course in (recorded, replayed) for step in course.steps if step.at_s == at_s]
         why = here[-1].because
         numbers = (_number(course.steps, at_s) for course in (recorded, replayed))
-        click.echo(f"  {at_s:>12,.1f}{''.join(f'{number:>10}' for number in numbers)}  {why}")
+        click.echo(f"  {shown(at_s, 1):>21}{''.join(f'{number:>10}' for number in numbers)}  {why}")
     if len(moments) > SHOWN:
         click.echo(f"  and {len(moments) - SHOWN} moments more; --json has them all")
 

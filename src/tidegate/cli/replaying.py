@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from tidegate.cli.moments import shown
 from tidegate.runtime.replay import JournalError, Replayed, journal_files, replay
 
 
-@click.command("replay")
+@click.command("replay", short_help="Play a journal again, or under other settings.")
 @click.argument("journal", type=click.Path(exists=True, path_type=Path))
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -69,12 +70,13 @@ def _summary(files: list[Path], found: Replayed) -> dict[str, object]:
 
 
 def _print(files: list[Path], found: Replayed) -> None:
-    click.echo(f"{len(files)} segments, {found.turns} turns, {found.effects} effects")
+    segments = "1 segment" if len(files) == 1 else f"{len(files)} segments"
+    click.echo(f"{segments}, {found.turns} turns, {found.effects} effects")
     for name, count in sorted(found.by_event.items()):
         click.echo(f"  {name:<28} {count:>9}")
     for difference in found.first:
         click.echo(
-            f"\n{difference.source}  {difference.brain} at {difference.at_s:.3f} s, {difference.event}"
+            f"\n{difference.source}  {difference.brain} at {shown(difference.at_s)}, {difference.event}"
         )
         click.echo(f"  recorded  {difference.recorded}")
         click.echo(f"  replayed  {difference.replayed}")

@@ -13,7 +13,7 @@ ANSWER_WITHIN_S = 10.0
 ADMIN_PORT = 8401
 
 
-@click.command("scale")
+@click.command("scale", short_help="Hold a model at a number for a time.")
 @click.argument("model")
 @click.argument("replicas", required=False, type=click.IntRange(min=0))
 @click.option("--for", "for_", default="1h", show_default=True, help="How long it holds: 90s, 15m, 2h, 1d.")

@@ -166,6 +166,8 @@ class Service:
         await self._fleets.open(self._control.seen)
         click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
+        if self._settings.journal_dir is not None:
+            click.echo(f"journal in {self._settings.journal_dir}", err=True)
         spent = self._spending.read()
         if spent is not None:
             self._control.handle(spent)

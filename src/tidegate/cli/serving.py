@@ -16,7 +16,7 @@ DEFAULT_FILE = Path("tidegate.yaml")
 INTERRUPTED = 130
 
 
-@click.command("serve")
+@click.command("serve", short_help="Serve the models of a policy file.")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), help="The gateway's port; 0 takes any free one.")
 @click.option("--admin-port", type=click.IntRange(0, 65535), help="The admin page's port.")

@@ -21,7 +21,7 @@ ROUTERS = ", ".join(routing.value for routing in Routing)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("simulate")
+@click.command("simulate", short_help="Play a trace in virtual time.")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--trace",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BAR_WIDTH = 30
 
 
-@click.command("starts")
+@click.command("starts", short_help="Say what cold starts consist of.")
 @click.argument("journal", type=click.Path(exists=True, path_type=Path))
 @click.option("--model", help="Starts of this model only.")
 @click.option(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("tune")
+@click.command("tune", short_help="Search for settings on a trace.")
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--trace",

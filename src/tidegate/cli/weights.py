@@ -33,7 +33,7 @@ def _where(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group("weights")
+@click.group("weights", short_help="Weights on this machine.")
 def weights_group() -> None:
     """Weights on this machine: fetch them, list them, throw them away."""
 

@@ -123,7 +123,9 @@ class Autoscaler:
         )
         proposal = self._policy.propose(seen, now_s)
         if scaling.schedule.floors:
-            proposal = _scheduled(proposal, scheduled, max(own_least, min(proposal.asked, most)), schedule_due_s)
+            proposal = _scheduled(
+                proposal, scheduled, max(own_least, min(proposal.asked, most)), schedule_due_s
+            )
         self._proposed = seen.within(proposal.wanted)
         if proposal.held_by is None:
             return proposal
