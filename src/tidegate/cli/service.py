@@ -167,7 +167,7 @@ class Service:
         click.echo(f"gateway ready on {self.url}", err=True)
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
         if self._settings.journal_dir is not None:
-            click.echo(f"journal in {self._settings.journal_dir}", err=True)
+            click.echo(f"journal in {_at_home(self._settings.journal_dir)}", err=True)
         spent = self._spending.read()
         if spent is not None:
             self._control.handle(spent)
@@ -329,6 +329,12 @@ def _journal(settings: Settings) -> FileJournal | NoJournal:
         return NoJournal()
     run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
     return FileJournal(settings.journal_dir, run, settings.journal_max_bytes)
+
+
+def _at_home(path: Path) -> str:
+    """As a shell takes it."""
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
 
 
 def _manners(engine: str) -> Manners:
