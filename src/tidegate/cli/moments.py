@@ -19,7 +19,7 @@ def shown(at_s: float, digits: int = 3) -> str:
     return whole[: len(whole) - 6 + digits]
 
 
-class Moment(click.ParamType):
+class Moment(click.ParamType[float]):
     """Seconds of the journal, or a time of this machine's clock as it is shown."""
 
     name = "moment"
