@@ -5,10 +5,9 @@ from hypothesis import strategies as st
 
 from tidegate.config.settings import GatewaySettings
 from tidegate.gateway import answer
-from tidegate.gateway.desk import FrontDesk
 from tidegate.gateway.errors import Refusal
 from tidegate.gateway.framing import Malformed
-from tidegate.gateway.meters import Meters
+from tidegate.gateway.judge import Judge
 
 SETTINGS = GatewaySettings(max_header_bytes=400, max_body_bytes=10_000)
 
@@ -61,14 +60,10 @@ def mutations(draw, heads):
     return raw
 
 
-def front_desk():
-    return FrontDesk(SETTINGS, None, Meters(list), dict, bytes, lambda: 1000.0)
-
-
-def judged(desk, raw):
+def judged(judge, raw):
     """Everything that is done with a judgement."""
     try:
-        found, length = desk.judge(raw)
+        found, length = judge.judge(raw)
     except Refusal as refusal:
         return refusal.status, refusal.message
     head = found.head
@@ -82,13 +77,13 @@ def judged(desk, raw):
 @example(heads=[REQUESTS[0].replace(b"@", b"")])
 @example(heads=[REQUESTS[4].replace(b"@", b"5")])
 @example(heads=[REQUESTS[7].replace(b"@", b"000000000000005")])
-def test_a_request_is_judged_alike_by_a_desk_that_has_seen_many_and_by_one_that_has_seen_none(heads):
-    seasoned = front_desk()
+def test_a_request_is_judged_alike_by_one_that_has_seen_many_and_by_one_that_has_seen_none(heads):
+    seasoned = Judge(SETTINGS)
     for good in REQUESTS:
         for length in (b"0", b"5"):
             judged(seasoned, good.replace(b"@", length))
     for raw in heads * 2:
-        assert judged(seasoned, raw) == judged(front_desk(), raw)
+        assert judged(seasoned, raw) == judged(Judge(SETTINGS), raw)
 
 
 def read(raw):

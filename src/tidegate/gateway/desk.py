@@ -1,4 +1,4 @@
-"""The front desk: judges a request by its head, answers what needs no engine, and enters the rest.
+"""The front desk: has a request judged by its head, answers what needs no engine, and enters the rest.
 
 Nothing here waits. A request that is well-formed, authenticated and within its limits becomes a
 ``Call`` and one ``RequestArrived``; everything else is answered on the spot.
@@ -7,31 +7,27 @@ Nothing here waits. A request that is well-formed, authenticated and within its 
 from __future__ import annotations
 
 import itertools
-import re
 import secrets
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from zlib import crc32
 
-from tidegate.config.hosts import Hosts
 from tidegate.config.settings import GatewaySettings
 from tidegate.core.events import RequestArrived
 from tidegate.core.types import ModelId, RequestId
-from tidegate.gateway import heartbeat, media, routes
-from tidegate.gateway.auth import ANYBODY, Keys
+from tidegate.gateway import media
 from tidegate.gateway.call import Call
 from tidegate.gateway.client import ClientConnection
-from tidegate.gateway.errors import Refusal, invalid, misdirected, refusal_answer, too_large, unauthorised
-from tidegate.gateway.gate import BODILESS, Head, read_head
-from tidegate.gateway.heads import LENGTH_DIGITS_MAX, Key, apart
+from tidegate.gateway.errors import Refusal, refusal_answer
+from tidegate.gateway.gate import Head
 from tidegate.gateway.intake import Budget
+from tidegate.gateway.judge import Judge, session_name
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.names import Named
 from tidegate.gateway.pages import Pages
 from tidegate.gateway.porter import Porter
 from tidegate.gateway.prefix_hash import BLOCK_BYTES, IMAGE_MARK, NOTHING, Hashed, PromptHasher
 from tidegate.gateway.resume import transcript_of
-from tidegate.gateway.routes import OPEN_PAGES, Relay
+from tidegate.gateway.routes import Relay
 from tidegate.gateway.visit import Verdict
 
 BYTES_PER_TOKEN = 4
@@ -39,19 +35,11 @@ BYTES_PER_TOKEN = 4
 
 BLOCK_TOKENS = BLOCK_BYTES // BYTES_PER_TOKEN
 
-TIMEOUT = re.compile(rb"[0-9]{1,6}(?:\.[0-9]{1,6})?")
-SESSION_DIGITS = 16
-SPILL_FIELD = b"x-tidegate-spill"
-"""``never``: the request is not to leave the house."""
 MARK_BYTES = 512
-VERDICTS_MAX = 512
-VERDICT_BYTES_MAX = 2048
 NOBODY = Named(ModelId("?"))
 """Whatever name a client asked for that is none of ours."""
 LONG_BODY = 8 * 1024
 """Bytes up to which hashing a prompt costs less than a look whether it is worth it."""
-UNIQUE = frozenset({b"x-request-id", b"x-session-id", b"traceparent", b"tracestate"})
-"""What makes a head unlike all others; remembering it would only push others out."""
 CONNECTIONS_TOLD = 256
 """Connections above the bound that are still told why; beyond that they are closed unheard."""
 
@@ -74,11 +62,8 @@ class FrontDesk:
         """Whether streams of this model are to be taken up by another replica when they break off."""
         self.clients: set[ClientConnection] = set()
         self.bodies = Budget(_body_room(settings))
-        self._hosts = Hosts(settings.host)
-        self._keys = Keys(settings.keys)
-        self._verdicts: dict[Key, Verdict] = {}
-        """Good heads, without the digits of their length: a client repeats its head with every request,
-        and the same bytes get the same judgement, at a fifth of the cost."""
+        self._judge = Judge(settings)
+        self.judge: Callable[[bytes], tuple[Verdict, int | None]] = self._judge.judge
         self._names = names
         self._hasher = PromptHasher()
         self._porter = porter
@@ -95,8 +80,7 @@ class FrontDesk:
     def configure(self, settings: GatewaySettings) -> None:
         """New limits and keys, for what is judged from here on."""
         self.settings = settings
-        self._keys = Keys(settings.keys)
-        self._verdicts.clear()
+        self._judge.configure(settings)
         self.bodies.limit = _body_room(settings)
 
     # ---- what connections ask of the desk ----
@@ -118,67 +102,6 @@ class FrontDesk:
 
     def cut_off(self, *, reason: str) -> None:
         self._meters.cut_off(reason=reason)
-
-    def judge(self, raw: bytes) -> tuple[Verdict, int | None]:
-        """Judge a head, or remember how it was judged."""
-        key, length = apart(raw)
-        verdict = self._verdicts.get(key)
-        if verdict is None:
-            verdict = self._judge_anew(raw, key)
-            length = verdict.head.length
-        elif length is None:
-            length = verdict.head.length
-        limit = self.settings.max_body_bytes
-        if length is not None and length > limit and verdict.refusal is None:
-            refused = Verdict(verdict.head)
-            refused.refusal = too_large(limit)
-            return refused, length
-        return verdict, length
-
-    def _judge_anew(self, raw: bytes, key: Key) -> Verdict:
-        settings = self.settings
-        head = read_head(raw, max_bytes=settings.max_header_bytes, max_fields=settings.max_header_fields)
-        verdict = Verdict(head)
-        try:
-            self._check(verdict, head)
-        except Refusal as refusal:
-            verdict.refusal = refusal
-            return verdict
-        if self._is_memorable(raw, key, head):
-            if len(self._verdicts) >= VERDICTS_MAX:
-                self._verdicts.clear()
-            self._verdicts[key] = verdict
-        return verdict
-
-    def _is_memorable(self, raw: bytes, key: Key, head: Head) -> bool:
-        """Whether every head with this key would be judged alike, and more of them may come."""
-        if not isinstance(key, bytes) and head.method in BODILESS:
-            return False  # There a length of 0 is the only good one.
-        # Digits count as bytes of the head: one with more of them could be too large.
-        longest = min(VERDICT_BYTES_MAX, self.settings.max_header_bytes - LENGTH_DIGITS_MAX)
-        return len(raw) <= longest and head.fields.keys().isdisjoint(UNIQUE)
-
-    def _check(self, verdict: Verdict, head: Head) -> None:
-        """What the head alone rules out: host, path, method, key, media type, time limit."""
-        host = head.fields.get(b"host")
-        if host is not None and not self.settings.keys and not self._hosts.allow(host.decode()):
-            raise misdirected()
-        found = verdict.found = routes.find(head.method, head.path)
-        owner = self._keys.client(head.fields.get(b"authorization"))
-        if owner is None:
-            if found is not None and found not in OPEN_PAGES:
-                raise unauthorised()
-            owner = ANYBODY
-        verdict.owner = owner
-        if isinstance(found, Relay):
-            media.check(head, found)
-            verdict.timeout_s = self._timeout_s(head)
-            verdict.heartbeat_s = heartbeat.seconds(head.fields.get(b"x-queue-heartbeat"))
-            session = head.fields.get(b"x-session-id")
-            verdict.session = None if session is None else _session(session)
-            stays = head.fields.get(SPILL_FIELD, b"").lower() == b"never"
-            verdict.may_spill = found.spills and owner.may_spill and not stays
-            verdict.forward = media.forward(head, found)
 
     def take(self, client: ClientConnection, verdict: Verdict, body: bytes) -> None:
         """Answer a whole request, or enter it."""
@@ -204,7 +127,7 @@ class FrontDesk:
         request_id, echo = self._ids(head)
         session = verdict.session
         if session is None and asked.prompt_cache_key is not None:
-            session = _session(asked.prompt_cache_key.encode())
+            session = session_name(asked.prompt_cache_key.encode())
         named = self._names().get(asked.model)
         if named is None:
             # A name that nobody knows is for the dispatcher to refuse, which counts it. It may be anything, a key
@@ -273,25 +196,10 @@ class FrontDesk:
             return RequestId(request_id), request_id.encode()
         return RequestId(f"{head.request_id.decode()}/{self._id_prefix[4:]}{number}"), head.request_id
 
-    def _timeout_s(self, head: Head) -> float:
-        limit_s = self.settings.request_timeout_s
-        asked = head.fields.get(b"x-request-timeout-s")
-        if asked is None:
-            return limit_s
-        if not TIMEOUT.fullmatch(asked) or float(asked) <= 0:
-            raise invalid("x-request-timeout-s is not a number of seconds above 0", "x-request-timeout-s")
-        return min(limit_s, float(asked))
-
 
 def _mark(body: bytes) -> int:
     """What a request has in common with itself when it is sent again: it begins and ends alike."""
     return crc32(body[-MARK_BYTES:], crc32(body[:MARK_BYTES]))
-
-
-def _session(name: bytes) -> str:
-    """A conversation's name as the dispatcher and the journal get it: clients name users in it, and a megabyte of it
-    would be looked at byte by byte for each version."""
-    return sha256(name).hexdigest()[:SESSION_DIGITS]
 
 
 def _body_room(settings: GatewaySettings) -> int:

@@ -25,11 +25,10 @@ from tidegate.core.events import (
 from tidegate.core.types import ReplicaId, RequestId, Route
 from tidegate.gateway.call import Call
 from tidegate.gateway.dialling import Dialler, Rewrite
-from tidegate.gateway.errors import outcome_answer, outcome_event, unknown_model
-from tidegate.gateway.framing import LAST_CHUNK, chunk
 from tidegate.gateway.heartbeat import Heartbeats
 from tidegate.gateway.meters import Meters
 from tidegate.gateway.outlet import Outlets
+from tidegate.gateway.parting import part
 from tidegate.gateway.upstream import UpstreamConnection
 from tidegate.gateway.usage import Usage
 from tidegate.runtime.dispatching import DispatchOwner
@@ -147,29 +146,7 @@ class Porter:
         if call is None:
             return
         self._detach_all(call)
-        client = call.client
-        if not call.began and not call.is_open:
-            keep_alive = call.keep_alive and client.may_keep_alive
-            because = order.because if call.unknown is None else unknown_model(call.unknown)
-            data = outcome_answer(
-                order.outcome,
-                because,
-                request_id=call.echo,
-                retry_after_s=order.retry_after_s,
-                keep_alive=keep_alive,
-            )
-            client.answer(data, keep_alive=keep_alive)
-        elif call.events_began or call.is_open:
-            event = outcome_event(order.outcome, order.because)
-            client.write(event if call.http10 else chunk(event) + LAST_CHUNK)
-            client.finished(keep_alive=False)
-        elif call.ends_open:
-            client.abort()
-            client.call = None
-        else:
-            # No error can be written into the middle of a document; an end without its last chunk, or
-            # short of its length, is one that every client notices.
-            client.finished(keep_alive=False)
+        part(call, order)
 
     def cancel(self, order: CancelUpstream) -> None:
         """Close the connection to the replica that works on this request."""

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tidegate.core.effects import Record
 from tidegate.core.outcomes import Outcome
 from tidegate.core.types import DEFAULT_FLOW, ModelId, ReplicaId, RequestId
-from tidegate.gateway.meters import Histogram, Meters
+from tidegate.gateway.meters import Meters
 
 
 def record(model="m", outcome=Outcome.COMPLETED, ttft_s=0.02, output_tokens=5):
@@ -31,14 +31,6 @@ def samples(meters):
     registry.register(meters)
     families = text_string_to_metric_families(generate_latest(registry).decode())
     return {(s.name, *sorted(s.labels.items())): s.value for family in families for s in family.samples}
-
-
-def test_a_histogram_counts_up_to_and_including_its_bounds():
-    histogram = Histogram((1.0, 2.0))
-    for value in (0.5, 1.0, 1.5, 2.0, 99.0):
-        histogram.observe(value)
-    assert histogram.buckets() == [("1.0", 2.0), ("2.0", 4.0), ("+Inf", 5.0)]
-    assert (histogram.count, histogram.total) == (5, 104.0)
 
 
 def test_requests_are_counted_by_how_they_ended():
