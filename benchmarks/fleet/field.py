@@ -48,8 +48,8 @@ class Size:
 
 
 SIZES = {
-    "small": Size((120.0,), 1, 3_600.0, 2),
-    "medium": Size((5.0, 45.0, 120.0, 300.0), 1, 3_600.0, 2),
+    "small": Size((45.0, 120.0), 1, 3_600.0, 2),
+    "medium": Size((5.0, 45.0, 120.0, 300.0), 1, 3_600.0, 4),
     "full": Size((5.0, 45.0, 120.0, 300.0), 5, 86_400.0, 7),
 }
 
@@ -96,7 +96,11 @@ def run(asked: Asked) -> dict[str, Any]:
         f"{len(names)} laws; a day lasts {size.longest_day_s:,.0f} s at most, {size.days} tuned on and {size.days} reported; "
         f"about {REPLICAS:g} replicas needed; TTFT {SLO.ttft_s:g} s, TPOT {SLO.tpot_s * 1e3:g} ms"
     )
-    results = asked.in_order(play, tasks, "field")
+    results = []
+    for done, (_, result) in enumerate(asked.each(play, tasks, "field"), 1):
+        results.append(result)
+        if done % len(names) == 0 and asked.jobs <= 1:
+            asked.say(f"  {result.shape}, {result.cold_s:g} s, seed {result.seed}: played")
     mine = ours(names)
     table = _by_law(asked, results, names)
     verdicts = _verdicts(asked, results, mine, rivals(names))
@@ -159,7 +163,7 @@ def parts(shape: str, seed: int, size: Size) -> tuple[Load, Load]:
         made(day_s), setup, SLO, replicas=REPLICAS, day_s=day_s, slot_s=SLOT_S, dice=SeededDice(seed)
     )
     tuned_on, reported = loads.tuned_part(whole, day_s), loads.reported_part(whole, day_s)
-    span_s = max(LEAST_S, size.days * day_s)
+    span_s = max(min(LEAST_S, size.days * size.longest_day_s), size.days * day_s)
     return tuned_on.between(tuned_on.span_s - span_s, math.inf), reported.between(0.0, span_s)
 
 

@@ -17,7 +17,6 @@ FILL = (0.5, 0.65, 0.8, 0.9)
 """Of a replica that is as full as the promise allows."""
 
 KNOBS: dict[str, tuple[str, Sequence[float]]] = {
-    "aibrix-apa": ("target", (0.3, 0.5, 0.7)),
     "tokens": ("utilization", (0.5, 0.6, 0.7)),
     "slo": ("up_ratio", (0.5, 0.65, 0.8)),
     "dynamo-sla": ("sensitivity", (0.6, 0.7, 0.8, 0.9)),
@@ -36,15 +35,20 @@ class Known:
     full: Full
     slots: int
     prompt_tokens_per_s: float
+    kv_ratio: float
+    """Of its engine's memory, what a full replica holds."""
 
 
 def known(setup: ModelSetup, slo: Slo, prompt_tokens: float, output_tokens: float) -> Known:
     """Of requests of such lengths."""
     prompt_s = prefill_s(setup.law, 1, round(prompt_tokens), round(prompt_tokens))
+    full = full_replica(setup, slo, prompt_tokens, output_tokens)
+    memory = setup.limits.kv_blocks * setup.limits.block_tokens
     return Known(
-        full_replica(setup, slo, prompt_tokens, output_tokens),
+        full,
         min(setup.fleet.slots, setup.limits.max_sequences),
         prompt_tokens / max(1e-6, prompt_s),
+        full.batch * (prompt_tokens + output_tokens / 2) / memory,
     )
 
 
@@ -57,6 +61,7 @@ PER_REPLICA: dict[str, Callable[[Known, float], tuple[tuple[str, float], ...]]] 
     "baseten": lambda each, fill: (("target", fill * each.full.batch / 0.7),),
     "hpa": lambda each, fill: (("target", fill * each.full.batch / each.slots),),
     "fireworks": lambda each, fill: (("load_target", fill * each.full.batch / each.slots),),
+    "aibrix-apa": lambda each, fill: (("target", fill * each.kv_ratio),),
     "sky": lambda each, fill: (("target", fill * each.full.requests_per_s),),
     "token-keda": lambda each, fill: (
         ("prefill_rate", each.prompt_tokens_per_s),
