@@ -11,6 +11,7 @@ import time
 from functools import partial
 
 from benchmarks.fleet.frame import ROOT, SCENARIOS, SIZES, Asked, write
+from benchmarks.fleet.loads import SHAPES
 from benchmarks.gateway.machine import facts
 
 
@@ -27,6 +28,11 @@ def main() -> int:
         "--size", choices=SIZES, default="small", help="minutes, an hour, or every case and seed"
     )
     parser.add_argument(
+        "--loads",
+        default="",
+        help="only these loads of field and regret, separated by commas; all when none is named",
+    )
+    parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes that may work at once"
     )
     parser.add_argument(
@@ -36,9 +42,11 @@ def main() -> int:
     unknown = sorted(set(given.scenario) - set(SCENARIOS))
     if unknown:
         parser.error(f"no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
-    asked = Asked(
-        given.size, given.jobs, partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
-    )
+    named = tuple(name for name in given.loads.split(",") if name)
+    if unknown := sorted(set(named) - set(SHAPES)):
+        parser.error(f"no load {', '.join(unknown)}; there are {', '.join(SHAPES)}")
+    say = partial(print, file=sys.stderr if given.json else sys.stdout, flush=True)
+    asked = Asked(given.size, given.jobs, say, named or tuple(SHAPES))
     command = " ".join(["make bench-fleet", *([f'ARGS="{" ".join(sys.argv[1:])}"'] if sys.argv[1:] else [])])
     found = {}
     for name in given.scenario or SCENARIOS:

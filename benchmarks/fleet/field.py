@@ -48,7 +48,7 @@ class Size:
 
 
 SIZES = {
-    "small": Size((45.0, 120.0), 1, 3_600.0, 2),
+    "small": Size((120.0,), 1, 3_600.0, 2),
     "medium": Size((5.0, 45.0, 120.0, 300.0), 1, 3_600.0, 4),
     "full": Size((5.0, 45.0, 120.0, 300.0), 5, 86_400.0, 7),
 }
@@ -86,13 +86,13 @@ def run(asked: Asked) -> dict[str, Any]:
     names = list(dict.fromkeys(entry.law for entry in settings_of("ramp")))
     tasks = [
         Task(shape, cold_s, seed, asked.size, law)
-        for shape in loads.SHAPES
+        for shape in asked.loads
         for cold_s in size.colds_s
         for seed in range(1, size.seeds + 1)
         for law in names
     ]
     asked.say(
-        f"{len(loads.SHAPES)} loads, cold starts of {', '.join(f'{c:g}' for c in size.colds_s)} s, {size.seeds} seed(s), "
+        f"{len(asked.loads)} loads, cold starts of {', '.join(f'{c:g}' for c in size.colds_s)} s, {size.seeds} seed(s), "
         f"{len(names)} laws; a day lasts {size.longest_day_s:,.0f} s at most, {size.days} tuned on and {size.days} reported; "
         f"about {REPLICAS:g} replicas needed; TTFT {SLO.ttft_s:g} s, TPOT {SLO.tpot_s * 1e3:g} ms"
     )

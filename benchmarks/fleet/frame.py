@@ -51,6 +51,8 @@ class Asked:
     """Processes that may work at once."""
     say: Callable[[str], None]
     """Prints a line of the table, wherever that goes."""
+    loads: tuple[str, ...]
+    """Those that are wanted, where a scenario has several."""
 
     def each(
         self, work: Callable[[Task], Answer], tasks: Sequence[Task], what: str = ""

@@ -58,7 +58,12 @@ class Row:
 def run(asked: Asked) -> dict[str, Any]:
     """The table and its figures."""
     mine = ours(list(dict.fromkeys(entry.law for entry in settings_of("ramp"))))
-    tasks = [Task(shape, mine, cold_s, asked.size) for shape in CASES for cold_s in SIZES[asked.size].colds_s]
+    tasks = [
+        Task(shape, mine, cold_s, asked.size)
+        for shape in CASES
+        if shape in asked.loads
+        for cold_s in SIZES[asked.size].colds_s
+    ]
     asked.say(
         f"{'load':<12}{'law':<12}{'cold':>5}{'kept':>9}{'hours':>9}{'regret':>8}{'aim':>6}{'foreseen':>10}{'best law':>10}"
     )

@@ -178,6 +178,9 @@ class ReplicaLoad:
     tokens: int
     failures_in_row: int = 0
     """Attempts there that have failed since the last one that did not."""
+    alone_s: float = 0.0
+    """Seconds of work that other replicas would do again if it went: prompts' beginnings that it alone has cached and that
+    were lately asked for, adapters that it alone has loaded."""
 
 
 @value

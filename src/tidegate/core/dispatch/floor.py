@@ -216,11 +216,16 @@ class Floor:
 
     def report(self, now_s: float) -> Report:
         """Everything that the controller is told."""
-        loads = tuple(
-            ReplicaLoad(seat.replica_id, len(seat.in_flight), seat.tokens, seat.breaker.failures_in_row)
-            for seat in self.seats.values()
-        )
+        loads = tuple(self._load(seat, now_s) for seat in self.seats.values())
         models = tuple(line.demand(now_s) for line in self.lines.values())
         learned = [capacity.figures for capacity in self.shared.capacities.all()]
         capacities = tuple(figures for figures in learned if figures is not None)
         return Report(DemandReport(self._gateway, self.route_version, models, loads, capacities))
+
+    def _load(self, seat: Seat, now_s: float) -> ReplicaLoad:
+        line = self.lines.get(seat.route.model)
+        alone_s = 0.0 if line is None else line.router.alone_s(seat.replica_id, now_s)
+        # To a tenth: what fades would make every report a new one.
+        return ReplicaLoad(
+            seat.replica_id, len(seat.in_flight), seat.tokens, seat.breaker.failures_in_row, round(alone_s, 1)
+        )

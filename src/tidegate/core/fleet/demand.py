@@ -232,7 +232,9 @@ class DemandBook:
         if not loads:
             return None
         in_flight = sum(int(known(load.in_flight) or 0) for load in loads)
-        return ReplicaLoad(replica_id, in_flight, sum(int(known(load.tokens) or 0) for load in loads))
+        tokens = sum(int(known(load.tokens) or 0) for load in loads)
+        alone_s = sum(known(load.alone_s) or 0.0 for load in loads)
+        return ReplicaLoad(replica_id, in_flight, tokens, alone_s=alone_s)
 
     def is_empty(self, replica_id: ReplicaId, route_version: int) -> bool:
         """Every known gateway says so, having read the table of ``route_version`` or a later one."""

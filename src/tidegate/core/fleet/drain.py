@@ -15,21 +15,34 @@ from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.lifecycle import State
 
+TOKEN_S = 0.5e-3
+"""Of a replica's time, what a token of an answer takes beside some thirty others: a step of fifteen milliseconds for all."""
+AWAY_S = 600.0
+"""For how long a replica that is stopped is mostly not wanted again."""
 STOP_AGAIN_S = 30.0
 """An end that was ordered and not seen is ordered again: the order may have been lost."""
 
 
 def victims(live: Sequence[Replica], surplus: int, demand: DemandBook) -> list[Replica]:
     """The replicas with least to lose: those still coming up, newest first, then those that serve, the ones announced
-    before any other, by tokens in flight, newest first among equals."""
+    before any other, by the seconds that their end costs, newest first among equals.
+
+    What an end costs: what others must do again (``ReplicaLoad.alone_s``), the time that what is in flight takes before it can
+    end, and less when the replica is dear: it is away for a while, and that saves what it costs above the cheapest.
+    """
     if surplus <= 0:  # nearly always, and there may be a thousand
         return []
 
-    def loss(replica: Replica) -> tuple[bool, float, int, int]:
+    prices = [replica.size.price_per_h for replica in live]
+    cheapest = min((price for price in prices if price > 0.0), default=1.0)
+
+    def loss(replica: Replica) -> tuple[bool, float, float, int]:
         load = demand.load(replica.replica_id)
         serves = replica.state is State.SERVING
         leaves_s = inf if replica.leaves_at_s is None else replica.leaves_at_s
-        return serves, leaves_s, load.tokens if serves and load else 0, -replica.number
+        lost_s = load.alone_s + TOKEN_S * load.tokens if serves and load else 0.0
+        saved_s = AWAY_S * max(0.0, replica.size.price_per_h / cheapest - 1.0)
+        return serves, leaves_s, lost_s - saved_s, -replica.number
 
     return sorted(live, key=loss)[:surplus]
 

@@ -159,6 +159,8 @@ class Insight:
             self.chosen = (None, [], 0.0)
             self.heat.part(arrived.prefix[found[-1][0] - 1] if found else None)
             visit.cached = cached
+            if cached > 0.0:
+                self._spare(arrived, found, load, cached, now_s)
             recall.use(arrived, found, load, visit, now_s)
         if arrived.adapter is not None:
             visit.adapter_s = self.adapters.use(load.replica_id, arrived.adapter)
@@ -215,6 +217,25 @@ class Insight:
                 self.recall.compare(arrived, load, visit, prompt, ended.cached_tokens)
         if visit.run is not None:
             self._learn(arrived, load, visit, now_s, ended)
+
+    def _spare(self, arrived: RequestArrived, found: Found, load: Load, cached: float, now_s: float) -> None:
+        """What of so much the replica has and no other that stays."""
+        others = self.recall.bits & ~self.handover.going & ~load.bit
+        depth = next((depth for depth, bits in reversed(found) if bits & others), 0)
+        elsewhere = min(cached, self.recall.token_scale * depth * arrived.block_tokens)
+        if cached > elsewhere:
+            law = load.capacity
+            spared_s = law.prefill_s(cached, 0.0) - (
+                law.prefill_s(elsewhere, 0.0) if elsewhere > 0.0 else 0.0
+            )
+            load.spared.add(max(0.0, spared_s), now_s)
+
+    def alone_s(self, replica_id: ReplicaId, now_s: float) -> float:
+        """Seconds of work that others would do again if this replica went."""
+        load = self.loads.get(replica_id)
+        if load is None:
+            return 0.0
+        return load.spared.seconds(now_s) + self.adapters.alone_s(replica_id)
 
     def _found(self, entry: Entry, load: Load, now_s: float) -> None:
         """The entry was there before this router was: it holds memory, and how long it took teaches nothing."""

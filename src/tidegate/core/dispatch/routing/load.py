@@ -10,6 +10,7 @@ from math import inf
 
 from tidegate.core.capacity import MILLION, SAMPLES_PER_S, THOUSAND, Capacity
 from tidegate.core.dispatch.routing.cache import CacheLife
+from tidegate.core.dispatch.routing.spared import Spared
 from tidegate.core.dispatch.routing.visits import Run, Visit
 from tidegate.core.types import ReplicaId, RequestId
 
@@ -55,6 +56,7 @@ class Load:
         "recent",
         "replica_id",
         "room_tokens",
+        "spared",
         "stay_s",
         "tail_s",
         "token_s",
@@ -90,6 +92,7 @@ class Load:
         self.unwritten = 0.0
         """Tokens that the last two do not know of yet."""
         self.cache = CacheLife(now_s)
+        self.spared = Spared(now_s)
         self.stay_s = 0.0
         """How long a request usually keeps its memory, from its first token on; 0: none has ended yet."""
         self._run: Run | None = None

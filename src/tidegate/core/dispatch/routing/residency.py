@@ -151,6 +151,13 @@ class Residency:
         else:
             self.disk_s += LEARN_STEP * (took_s - self.disk_s)
 
+    def alone_s(self, replica_id: ReplicaId) -> float:
+        """What loading those adapters elsewhere would take that are on no other GPU."""
+        shelves = self._shelves.get(replica_id)
+        if shelves is None:
+            return 0.0
+        return self.disk_s * sum(len(self._copies[adapter]) == 1 for adapter in shelves.gpu)
+
     def on_gpu(self, replica_id: ReplicaId) -> tuple[str, ...]:
         """The one not used for longest first."""
         return tuple(self._shelves[replica_id].gpu)

@@ -90,6 +90,10 @@ class Router:
         known = self._seconds
         return 0.0 if known is None or not arrived.prefix else known.insight.least_s(arrived, left_s)
 
+    def alone_s(self, replica_id: ReplicaId, now_s: float) -> float:
+        """Seconds of work that others would do again if the replica went, as far as that is known."""
+        return 0.0 if self._seconds is None else self._seconds.insight.alone_s(replica_id, now_s)
+
     def prefix_stats(self) -> PrefixStats | None:
         """How well prompts' beginnings are foreseen; None where the law has no use for them."""
         return None if self._seconds is None else self._seconds.insight.recall.stats()
