@@ -160,16 +160,16 @@ async def test_weights_in_use_stay_though_tidegate_was_killed_and_room_is_wanted
 
     # As after a kill -9: the engine runs on, and nothing of ours holds anything.
     await fleet.close(leave_running=True)
-    assert [kept.is_used for kept in rig.store.kept()] == [True]
-    assert rig.store.prune(older_than_s=0.0, partial=True) == []
+    assert [kept.is_used for kept in rig.store.room.kept()] == [True]
+    assert rig.store.room.prune(older_than_s=0.0, partial=True) == []
     assert rig.store.ref(rig.source) is not None
 
     # The next one adopts it, with the same path in its settings as the engine was given.
     fleet = await rig.open(rig.model())
     await wait_until(lambda: fleet.spec_of("r1").weights.startswith(str(rig.store.folder)), 10.0)
     stop(fleet, "r1")
-    await wait_until(lambda: not rig.store.kept()[0].is_used, 10.0)
-    assert len(rig.store.prune(older_than_s=0.0, partial=True)) == 1
+    await wait_until(lambda: not rig.store.room.kept()[0].is_used, 10.0)
+    assert len(rig.store.room.prune(older_than_s=0.0, partial=True)) == 1
 
 
 async def test_what_is_fetched_ahead_comes_slowly_until_a_replica_waits_for_it(rig, server):
@@ -297,7 +297,7 @@ async def test_what_an_engine_compiled_is_there_for_the_next_one_like_it(rig, pa
     assert re.search(r"^compiles$", fleet.last_words("r1"), re.MULTILINE)
     assert "compiled before" in fleet.last_words("r2")
     assert (fleet.provisions.compiled_hits, fleet.provisions.compiled_misses) == (1, 1)
-    (kept,) = [kept for kept in rig.store.kept() if kept.is_compiled]
+    (kept,) = [kept for kept in rig.store.room.kept() if kept.is_compiled]
     assert kept.is_used
 
 
@@ -314,7 +314,7 @@ async def test_another_version_of_the_engine_compiles_for_itself(rig, packages):
     await rig.observer.until("r2", Seen.READY)
 
     assert re.search(r"^compiles$", fleet.last_words("r2"), re.MULTILINE)
-    assert len([kept for kept in rig.store.kept() if kept.is_compiled]) == 2
+    assert len([kept for kept in rig.store.room.kept() if kept.is_compiled]) == 2
 
 
 @pytest.mark.slow  # one more fleet

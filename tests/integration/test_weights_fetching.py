@@ -82,11 +82,11 @@ async def test_the_same_contents_from_elsewhere_take_no_room_twice(node, server)
     server.put("/a/m.gguf", noise(2 * MIB))
     server.put("/b/other.gguf", noise(2 * MIB))
     await node.fetch(f"{server.url}/a/m.gguf")
-    before = node.store.used_bytes()
+    before = node.store.room.used_bytes()
 
     await node.fetch(f"{server.url}/b/other.gguf", sha256(noise(2 * MIB)))
 
-    assert node.store.used_bytes() - before < 64 * 1024
+    assert node.store.room.used_bytes() - before < 64 * 1024
     assert node.read(f"{server.url}/a/m.gguf") == node.read(
         f"{server.url}/b/other.gguf", sha256(noise(2 * MIB))
     )

@@ -14,9 +14,11 @@ import click
 
 if TYPE_CHECKING:
     from tidegate.weights.fetching import Progress
+    from tidegate.weights.refs import Ref
+    from tidegate.weights.room import Kept
     from tidegate.weights.settings import WeightsSettings
     from tidegate.weights.source import Source
-    from tidegate.weights.store import Kept, Ref, Store
+    from tidegate.weights.store import Store
 
 _POLICY = click.Path(exists=True, dir_okay=False, path_type=Path)
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -79,7 +81,7 @@ def list_command(**options: Any) -> None:
     from tidegate.weights.store import Store
 
     store = Store(_settings(options).cache_dir)
-    kept, used = store.kept(), store.used_bytes()
+    kept, used = store.room.kept(), store.room.used_bytes()
     if options["as_json"]:
         told = {"cache_dir": str(store.folder), "bytes": used, "kept": [_kept(each) for each in kept]}
         click.echo(msgspec.json.encode(told).decode())
@@ -109,10 +111,10 @@ def prune_command(older_than: str, keep_partial: bool, dry_run: bool, **options:
         raise click.UsageError(
             f"--older-than is {older_than}; it must be a duration such as 12h or 7d"
         ) from None
-    store = Store(_settings(options).cache_dir)
-    before = store.used_bytes()
-    gone = store.prune(older_than_s=span_s, partial=not keep_partial, dry=dry_run)
-    freed = sum(each.bytes for each in gone) if dry_run else before - store.used_bytes()
+    room = Store(_settings(options).cache_dir).room
+    before = room.used_bytes()
+    gone = room.prune(older_than_s=span_s, partial=not keep_partial, dry=dry_run)
+    freed = sum(each.bytes for each in gone) if dry_run else before - room.used_bytes()
     if options["as_json"]:
         told = {"gone": [_kept(each) for each in gone], "freed_bytes": freed, "dry_run": dry_run}
         click.echo(msgspec.json.encode(told).decode())

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidegate.adapters.base import CompileCache
-from tidegate.weights.store import Pin, Store
+from tidegate.weights.pins import Pin
+from tidegate.weights.store import Store
 
 _ASK_WITHIN_S = 20.0
 """A cold Python on a slow network disk."""

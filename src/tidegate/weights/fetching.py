@@ -17,9 +17,10 @@ from tidegate.weights.errors import WeightsError, WrongChecksum
 from tidegate.weights.listing import Listing, listing_of, signer_for
 from tidegate.weights.pace import Pace
 from tidegate.weights.partial import Partial
+from tidegate.weights.refs import Ref, StoredFile, digest_of
 from tidegate.weights.settings import Endpoints
 from tidegate.weights.source import Source
-from tidegate.weights.store import Ref, Store, StoredFile, digest_of
+from tidegate.weights.store import Store
 from tidegate.weights.web import Patience, Web
 
 _FILES_AT_ONCE = 4
@@ -126,7 +127,7 @@ class Fetching:
             if path.is_file()
         )
         wanted = max(0, sum(file.size or 0 for file in missing) - begun)
-        self._store.make_room(wanted, unused_for_s=self._spares_s)
+        self._store.room.make(wanted, unused_for_s=self._spares_s)
 
     def _here(self, file: Remote) -> Fetched | None:
         blob = None if file.sha256 is None else self._store.blob(file.sha256)
@@ -168,7 +169,7 @@ class Fetching:
 
         def is_long(size: int) -> None:
             if self._sizes[file.name] is None:
-                self._store.make_room(size, unused_for_s=self._spares_s)
+                self._store.room.make(size, unused_for_s=self._spares_s)
             self._sizes[file.name] = size
 
         download = Download(

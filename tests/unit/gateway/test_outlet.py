@@ -85,7 +85,9 @@ def test_what_the_log_says_of_them(monkeypatch, caplog):
     monkeypatch.setenv("THEIR_KEY", KEY)
     assert list(outlets_for(settings, None)) == ["m+spill"]
     tell_outlets(settings)
-    assert "go to https://api.example.com/v1, for 1/h at most; their prompts leave the house" in caplog.text
+    assert (
+        "go to https://api.example.com/v1, for 1.00/h at most; their prompts leave the house" in caplog.text
+    )
     assert KEY not in caplog.text
     monkeypatch.delenv("THEIR_KEY")
     with pytest.raises(PolicyError, match="THEIR_KEY"):

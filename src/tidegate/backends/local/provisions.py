@@ -18,10 +18,10 @@ from tidegate.weights import compiled
 from tidegate.weights.compiled import CompileCaches, Compiled
 from tidegate.weights.errors import WeightsError
 from tidegate.weights.needs import needs, with_paths
+from tidegate.weights.pins import Pin
 from tidegate.weights.protocol import Done, Going
 from tidegate.weights.settings import WeightsSettings
 from tidegate.weights.source import Source, is_remote, parsed
-from tidegate.weights.store import Pin
 
 log = logging.getLogger("tidegate.backends.local")
 

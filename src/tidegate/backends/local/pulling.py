@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tidegate.weights.errors import WeightsError
+from tidegate.weights.pins import Pin
 from tidegate.weights.protocol import Done, Failed, Going, Order, Told
 from tidegate.weights.settings import WeightsSettings
 from tidegate.weights.source import Source
-from tidegate.weights.store import Pin, Store
+from tidegate.weights.store import Store
 
 log = logging.getLogger("tidegate.backends.local")
 
