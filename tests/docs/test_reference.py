@@ -24,6 +24,7 @@ from tidegate.core.outcomes import MEANING, Outcome
 from tidegate.core.settings import FleetLimits, FleetModel, ScalingPolicy
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
+from tidegate.gateway.gate import KEPT
 from tidegate.gateway.prefix_meters import PrefixMeters
 from tidegate.gateway.spill_meters import SpillMeters
 from tidegate.runtime.journal import FileJournal
@@ -261,3 +262,17 @@ def test_the_glossary_is_in_order_and_one_line_a_word():
 
     assert words == sorted(words)
     assert len(words) == len(set(words))
+
+
+# ---- headers ----
+
+
+def test_what_a_client_may_say_is_told():
+    """Headers of our own, and no others."""
+    told = {
+        name
+        for cells in rows(section(PAGES["docs/outcomes.md"], "## What a client may say"))
+        for name in quoted(cells[0])
+    }
+
+    assert told == {name.decode() for name in KEPT if name.startswith(b"x-")}
