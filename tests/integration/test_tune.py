@@ -73,3 +73,20 @@ def test_what_is_not_known_is_said(trace):
 
     assert done.exit_code == 2
     assert "--policy magic: it must be one of" in done.output
+
+
+def test_only_a_law_that_was_asked_for_is_taken(trace, tmp_path):
+    """The settings as they were are tried too, and were taken where they did best, whatever their law."""
+    asked = ("tune", "--trace", trace, "--policy", "keda-http", "--jobs", "1", "--cold-start", "10s")
+    found = json.loads(tidegate(*asked, "--trials", "4", "--out", tmp_path / "tuned.yaml", "--json").stdout)
+
+    assert {one["settings"]["policy"] for one in found["frontier"]} == {"keda-http"}
+    assert found["taken"]["settings"]["policy"] == "keda-http"
+    scaling = next(iter(load(tmp_path / "tuned.yaml").models.values())).fleet.scaling
+    assert scaling.policy.value == "keda-http"
+    alone = tidegate(*asked, "--trials", "1")
+    assert alone.exit_code == 2
+    assert "the settings as they were are the first; allow more" in alone.stderr
+    nothing = tidegate("tune", "--trace", trace, "--policy", "cron")
+    assert nothing.exit_code == 2
+    assert "--policy cron: without a schedule in the policy file nothing asks for replicas" in nothing.stderr

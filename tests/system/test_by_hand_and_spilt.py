@@ -56,10 +56,10 @@ async def test_a_number_set_by_hand_holds_across_a_kill_and_is_explained(tmp_pat
         await running.until_serving(2)
         await asyncio.sleep(4)  # beyond the window and the delay of this policy
         model = await running.model("m")
-        assert (model["desired"], model["held_by"], model["hand"]["replicas"]) == (2, "by_hand", 2)
+        assert (model["desired"], model["held_by"], model["hand"]["replicas"]) == (2, "hand", 2)
 
         explained = await asyncio.to_thread(tidegate, "explain", str(running.journal_dir), "--all")
-        assert "by_hand" in explained.stdout
+        assert "held at 2 by hand" in explained.stdout
         assert (await scale(running, "m", "--release")).returncode == 0
         await running.until_serving(1)
         assert (await running.model("m"))["hand"] is None

@@ -67,7 +67,9 @@ def _draw(reports: list[StartReport], png: Path) -> None:
 def _tell(one: StartReport) -> None:
     kind = f" ({one.kind})" if one.kind else ""
     failed = f", {one.failed} failed" if one.failed else ""
-    click.echo(f"{one.model}{kind}: {one.starts} starts{failed}, {one.wakes} wake-ups")
+    starts = "1 start" if one.starts == 1 else f"{one.starts} starts"
+    wakes = "1 wake-up" if one.wakes == 1 else f"{one.wakes} wake-ups"
+    click.echo(f"{one.model}{kind}: {starts}{failed}, {wakes}")
     if one.p50_s is not None and one.p90_s is not None:
         click.echo(f"  a start takes {one.p50_s:,.1f} s, one in ten more than {one.p90_s:,.1f} s")
     if one.wake_p50_s is not None:
@@ -79,10 +81,12 @@ def _tell(one: StartReport) -> None:
         # A part lies within its stage, so its share is one of the stage's again.
         name = span.name if ": " not in span.name else "  " + span.name.partition(": ")[2]
         click.echo(
-            f"  {name:<22}{span.starts:>7}{span.p50_s:>10,.2f}{span.p90_s:>10,.2f}{span.share:>8.0%}  {bar}"
+            f"  {name:<22}{span.starts:>7}{span.p50_s:>10,.2f}{span.p90_s:>10,.2f}{span.share:>8.0%}  {bar}".rstrip()
         )
     if one.levers:
         click.echo("\n  what would shorten it, by so much at the median and for one start in ten:")
+    elif one.starts:
+        click.echo("\n  Nothing that was measured says what would shorten it.")
     for place, lever in enumerate(one.levers, 1):
         head = f"{place}. {lever.name}"
         click.echo(f"  {head:<26}{lever.gain_s:>8,.1f} s{lever.gain_p90_s:>8,.1f} s  {lever.ground.value}")

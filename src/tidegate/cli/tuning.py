@@ -71,9 +71,14 @@ def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
             f"--hold-out {options['hold_out']:g} leaves nothing of {trace_path.name} to tune on"
         )
     ground = Ground(model, tuned_on, scenario)
-    current = Settings.of(scenario.models[model].fleet.scaling)
+    scaling = scenario.models[model].fleet.scaling
+    if "cron" in options["policies"] and not scaling.schedule.floors:
+        raise click.UsageError(
+            "--policy cron: without a schedule in the policy file nothing asks for replicas"
+        )
+    current = Settings.of(scaling)
     tried = _search(ground, current, options, Console(stderr=True))
-    found = frontier(tried)
+    found = frontier(_allowed(tried, options["policies"]))
     taken = chosen(found, options["goal"])
     shown = thinned(found, 8, taken)
     rest = Ground(model, held_out, scenario) if sum(held_out.requests) else None
@@ -144,6 +149,15 @@ def _search(ground: Ground, current: Settings, options: dict[str, Any], console:
             )
         except ImportError as error:
             raise click.UsageError("tune needs optuna: pip install 'tidegate[tune]'") from error
+
+
+def _allowed(tried: list[Any], names: tuple[str, ...]) -> list[Any]:
+    """Those whose law may be taken: the settings as they were are always tried first, whatever their law."""
+    laws = set(_policies(names)) if names else {one.settings.policy for one in tried}
+    found = [one for one in tried if one.settings.policy in laws]
+    if not found:
+        raise click.UsageError(f"--trials {len(tried)}: the settings as they were are the first; allow more")
+    return found
 
 
 def _policies(names: tuple[str, ...]) -> list[ScalingPolicy]:

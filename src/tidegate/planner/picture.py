@@ -90,17 +90,26 @@ def draw(drawn: Drawn, path: Path) -> None:
 
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
-    for ones, colour, size in ((drawn.tried, "#bbbbbb", 12), (drawn.frontier, "#1668a8", 28)):
+    for ones, colour, size, what in (
+        (drawn.tried, "#bbbbbb", 12, "tried"),
+        (drawn.frontier, "#1668a8", 28, "what nothing else beats"),
+    ):
         axes.scatter(
             [one.score.replica_hours for one in ones],
             [max(BEST, 1 - one.score.attainment) for one in ones],
             s=size,
             color=colour,
+            label=what,
         )
-    for one, colour, size in ((drawn.tried[0], "#e08a00", 60), (drawn.chosen, "#cc3333", 160)):
+    for one, colour, size, what in (
+        (drawn.tried[0], "#e08a00", 60, "as it was"),
+        (drawn.chosen, "#cc3333", 160, "taken"),
+    ):
         at = [one.score.replica_hours], [max(BEST, 1 - one.score.attainment)]
-        axes.scatter(*at, s=size, facecolors="none", edgecolors=colour, linewidths=2)
-    axes.axhline(max(BEST, 1 - drawn.goal), color="#22aa22", linestyle="--", linewidth=1)
+        axes.scatter(*at, s=size, facecolors="none", edgecolors=colour, linewidths=2, label=what)
+    goal = f"goal, {drawn.goal:.2%}"
+    axes.axhline(max(BEST, 1 - drawn.goal), color="#22aa22", linestyle="--", linewidth=1, label=goal)
+    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
     axes.set(yscale="log", xlabel="replica-hours", ylabel="share that misses the promise", title=drawn.title)
     axes.invert_yaxis()
     figure.savefig(path, dpi=110)

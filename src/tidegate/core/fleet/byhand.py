@@ -15,7 +15,7 @@ from tidegate.core.fleet.scaling.schedule import day_of_week, time_of_day
 from tidegate.core.settings import DAY_S, Schedule
 from tidegate.core.values import value
 
-BY_HAND = "by_hand"
+BY_HAND = "hand"
 """What holds a number, where a hand does."""
 
 

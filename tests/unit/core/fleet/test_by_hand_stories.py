@@ -39,7 +39,7 @@ def test_a_number_set_by_hand_holds_for_its_time_and_ends_by_itself(world, spec)
     by_hand(world, 10, 3, for_s=600)
     assert world.ordered("launch") == ["m-1", "m-2", "m-3"]
     decision = world.decisions[-1]
-    assert (decision.before, decision.desired, decision.held_by) == (1, 3, "by_hand")
+    assert (decision.before, decision.desired, decision.held_by) == (1, 3, "hand")
     assert decision.because.endswith("held at 3 by hand until 00:10")
     assert decision.inputs["asked"] == 1.0
     ready(world, 20, 1, 2, 3)
@@ -158,7 +158,7 @@ class TestEnded:
         ended(world, 10, "m-2")
         world.run(11, 60, in_flight=16)
         assert world.ordered("launch") == ["m-1", "m-2"]
-        assert world.decisions[-1].held_by == "by_hand"
+        assert world.decisions[-1].held_by == "hand"
         assert "held at 1 by hand since one was ended until 01:00" in world.decisions[-1].because
         world.report(61, in_flight=20)
         assert world.desired() == 3
