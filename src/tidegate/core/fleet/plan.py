@@ -57,7 +57,7 @@ class Plan:
         self._basis: _Basis | None = None
         self._shadow: Shadow | None = None
         self._said: tuple[object, ...] | None = None
-        """Number, holder, what was asked for, remark and variants, of the decision told last."""
+        """Number, holder, whether more was asked for, remark and variants, of the decision told last."""
 
     def __repr__(self) -> str:
         return f"<Plan {self.model} desired={self.desired} failures={self.variants.failures}>"
@@ -184,7 +184,9 @@ class Plan:
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
         counts = None if self.lineup is None else tuple(self.lineup.counts(self.desired).items())
-        saying = (self.desired, held_by, proposal.asked if held_by else -1, self.remark, counts)
+        # How far it is from what is asked for changes all the time; whether it is short of that is news.
+        is_short = held_by is not None and proposal.asked > self.desired
+        saying = (self.desired, held_by, is_short, self.remark, counts)
         is_news = (held_by is not None or bool(self.remark) or counts is not None) and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None

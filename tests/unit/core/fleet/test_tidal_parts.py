@@ -1,6 +1,7 @@
 """What the default law learns: what a replica carries, how demand grows, how long bursts last, whose clients wait."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,11 +12,13 @@ from tidegate.core.fleet.scaling.clients import Clients
 from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.perreplica import Pace, full_replica
+from tidegate.core.fleet.scaling.policies import Demand, Situation
+from tidegate.core.fleet.scaling.policies.tidal import Tidal
 from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
 from tidegate.core.queueing import pace_spread_s
-from tidegate.core.settings import Promise
+from tidegate.core.settings import Promise, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 
 PROMPT, OUTPUT = 4000, 1000
@@ -132,6 +135,22 @@ class TestWhatAReplicaCarries:
             pace.look(ledger.past, serving, 256, None, ledger.now_s)
 
         assert pace.samples == 0
+
+    def test_what_an_overrun_replica_did_says_nothing_once_a_full_one_could_do_no_more(self):
+        """It ended one in ten seconds while it was overrun. Then a day of calm, in which more is tried again and again."""
+        pace, ledger = Pace(), Ledger().flow(1.0, 20.0, 60)
+        known = learned([(20, 20.0)]).remember()
+        pace.restore(replace(known, batches=(), most=(0.1, 0.0)), ledger.now_s)
+        tried = []
+        for _ in range(24 * 360):
+            ledger.flow(1.0, 20.0, 10)
+            pace.look(ledger.past, 1, 64, None, ledger.now_s)
+            if (most := pace.remember().most) is not None:
+                tried.append(most[0])
+
+        assert max(tried) > 1.0
+        assert max(tried) <= 64 / pace.answer_s(64, PROMPT, OUTPUT)
+        assert pace.remember().most is None
 
     def test_answers_that_come_at_once_teach_nothing(self):
         pace, ledger = Pace(), Ledger().flow(2.0, 0.0, 120)
@@ -280,6 +299,20 @@ class TestClients:
 
         assert not clients.wait
 
+    def test_nothing_is_read_out_of_the_pauses_between_reports(self):
+        """One report a minute of a load as steady as can be, looked at each second."""
+        clients, past, arrivals = Clients(), Past(), Arrivals()
+        rates = []
+        for second in range(3600):
+            if second % 60 == 0:
+                past.add(float(second), 0, 64, Totals(4 * second, 0, 0, 4 * second))
+            clients.look(past, float(second))
+            if second > 120:
+                rates.append(arrivals.per_s(past, float(second)))
+            assert not clients.wait
+
+        assert set(rates) == {4.0}, "and their rate does not fall until the next one"
+
     def test_a_steady_load_says_nothing_either_way(self):
         clients, ledger = Clients(), Ledger()
         for _ in range(90):
@@ -315,3 +348,29 @@ class TestSwings:
         assert due_s is not None
         assert not swings.may_fall(due_s - 1.0, 100.0)
         assert swings.may_fall(due_s + 0.1, 100.0)
+
+    def test_the_last_one_is_not_kept_for_it(self):
+        """A request in each half minute, and a delay of seconds: somebody wants it to go to zero between them."""
+        law = Tidal(Scaling(ScalingPolicy.TIDAL, 0, 3, window_s=1.0, scale_down_delay_s=2.0), 0, 0.0)
+        past, standing, zero_s = Past(), 0, []
+        for second in range(240):
+            now_s, is_asked = float(second), second % 30 < 5
+            number = second // 30 + 1
+            past.add(now_s, 0, int(is_asked), Totals(number, 500 * number, 100 * number, number - is_asked))
+            demand = Demand(
+                in_flight=int(is_asked),
+                concurrency=float(is_asked),
+                peak=float(is_asked),
+                complete_since_s=0.0,
+                past=past,
+            )
+            seen = Situation(
+                demand, standing, 0, 3, floor=int(is_asked), live=standing, serving=standing, slots=8
+            )
+            wanted = law.propose(seen, now_s).wanted
+            if standing and not wanted:
+                zero_s.append(second % 30)
+            standing = wanted
+
+        assert len(zero_s) == 8
+        assert max(zero_s) <= 8, "five seconds of answer, two of delay"

@@ -132,11 +132,13 @@ class Past:
         return (level_s(end, now_s) - level_s(start, from_s)) / (now_s - from_s)
 
     def _rate(self, span_s: float, now_s: float, total: Callable[[Totals], int]) -> float | None:
-        start, end = self._from(span_s, now_s), self._last()
-        if start is None or end is None or now_s <= start.at_s:
+        end = self._last()
+        # A total is known at its samples only: the span ends at the last of them. Else a rate would fall and rise between
+        # samples that are a minute apart, and be none over ten seconds.
+        start = None if end is None else self._from(span_s, end.at_s)
+        if start is None or end is None or end.at_s <= start.at_s:
             return None
-        # A total is known at its samples only; between two of them nothing is assumed.
-        return (total(end.totals) - total(start.totals)) / (now_s - start.at_s)
+        return (total(end.totals) - total(start.totals)) / (end.at_s - start.at_s)
 
     def _last(self) -> _Sample | None:
         return self._samples[-1] if self._samples else None

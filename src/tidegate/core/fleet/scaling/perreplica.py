@@ -201,14 +201,23 @@ class Pace:
         else:
             if each > self._well[0] or now_s > self._well[1] + KEPT_S:
                 self._well = each, now_s
-            if self._most is not None:
-                self._most = PROBE * self._most[0], self._most[1]
+            self._probe(slots, prompt, output, now_s)
         self._prompt_token_s = _prompt_token_s(capacity, prompt)
         # What is left of a token's time without the prompts beside it; never less than a fair part of it.
         beside_s = self._prompt_token_s * prompt * batch / output
         token_s = max(LEFT_LEAST * took_s / output, took_s / output - beside_s)
         self._add(batch, token_s, now_s)
         self._fit(prompt + output / 2)
+
+    def _probe(self, slots: int, prompt: float, output: float, now_s: float) -> None:
+        """Nobody waits, so a replica may do more than it did when it was overrun. More than it could do with all of its
+        slots in use says nothing, and neither does what was long ago."""
+        if self._most is None:
+            return
+        most, at_s = PROBE * self._most[0], self._most[1]
+        full_s = self.answer_s(float(slots), prompt, output)
+        is_said = now_s <= at_s + KEPT_S and (full_s is None or most * full_s < slots)
+        self._most = (most, at_s) if is_said else None
 
     def _add(self, batch: float, token_s: float, now_s: float) -> None:
         self._samples += 1

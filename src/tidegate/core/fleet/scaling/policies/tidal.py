@@ -10,7 +10,7 @@ and at least what any other healthy source asks for now. What comes up already c
 2. that has been so for the scale-down delay,
 3. and the change of direction can be afforded (``swings``).
 
-When nobody has been there for the whole delay, all go at once.
+When nobody has been there for the whole delay, all go at once; to zero whether it can be afforded or not.
 
 There is no utilisation to be tuned: "grow when every replica is at maximum concurrency" and "shrink when enough of them
 are half full" follow from the first two lines.
@@ -173,6 +173,8 @@ class Tidal:
         number = standing - 1 if held else max(seen.floor, seen.min_replicas)
         if not self._survivors_keep(reading, number):
             return standing, "survivors", None
+        if not number and not held:
+            return 0, None, None  # the idle time is over: an account of changes has no say in that
         free_s = self._swings.falls_at_s(now_s, reading.lead_s)
         if free_s is not None:
             return standing, "swings", free_s
