@@ -16,7 +16,7 @@ import yaml
 
 from tidegate.cli.sim_engines import profile_for, setup_of
 from tidegate.config import Settings, parse
-from tidegate.config.scaling_keys import parsed_law
+from tidegate.config.constants import parsed_law
 from tidegate.config.schema import SECTIONS, keys_of
 from tidegate.core.settings import DAY_S, DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
 from tidegate.core.types import ModelId

@@ -12,13 +12,15 @@ from pydantic import BaseModel
 
 from tidegate.adapters.base import EngineSpec
 from tidegate.config import weights
+from tidegate.config.addresses import address
+from tidegate.config.constants import law_of
 from tidegate.config.dispatch_keys import ShiftKeys
 from tidegate.config.engines import adapters_at_start, command_hash, loads_adapters
 from tidegate.config.kinds import AUTO
-from tidegate.config.model_keys import ModelKeys, ScalingKeys
-from tidegate.config.model_rules import address
+from tidegate.config.model_keys import ModelKeys
 from tidegate.config.nodes import nodes_of, priced
-from tidegate.config.scaling_keys import law_of, schedule_of
+from tidegate.config.scaling_keys import ScalingKeys
+from tidegate.config.schedule_keys import schedule_of
 from tidegate.config.schema import Policy
 from tidegate.config.settings import Client, GatewaySettings, ModelSettings, Settings, SpillUpstream
 from tidegate.config.shell_keys import JOURNAL_MAX_BYTES, Fleet, Gateway

@@ -8,8 +8,8 @@ from typing import get_origin
 
 from pydantic.fields import FieldInfo
 
+from tidegate.config.constants import constants_table
 from tidegate.config.kinds import Kind
-from tidegate.config.scaling_keys import constants_table
 from tidegate.config.schema import SECTIONS, Keys, keys_of, kind_of, parts_of
 
 PAGE = Path("docs/policy-file.md")

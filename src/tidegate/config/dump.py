@@ -7,11 +7,14 @@ from typing import Any
 
 import yaml
 
+from tidegate.config.constants import written_law
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
-from tidegate.config.model_keys import ModelKeys, PromiseKeys, RestartKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.model_keys import ModelKeys
 from tidegate.config.node_keys import NodeKeys
 from tidegate.config.pool_keys import PoolKeys
-from tidegate.config.scaling_keys import FloorKeys, written_law
+from tidegate.config.restart_keys import RestartKeys
+from tidegate.config.scaling_keys import PromiseKeys, ScalingKeys, ThresholdLaw
+from tidegate.config.schedule_keys import FloorKeys
 from tidegate.config.schema import OFF, Keys, kind_of
 from tidegate.config.settings import ModelSettings, Settings
 from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal

@@ -14,17 +14,16 @@ from tidegate.config import kinds
 from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
 from tidegate.config.pool_keys import PoolKeys
-from tidegate.config.scaling_keys import CONSTANT, CONSTANT_NAME, FloorKeys
+from tidegate.config.restart_keys import RestartKeys
+from tidegate.config.scaling_keys import POLICY, ScalingKeys
 from tidegate.config.section import (
     ENV_NAME,
     KIND,
-    MAX_REPLICAS,
     MODEL_NAME,
     PATH,
     PROFILE,
     URL,
     WORD,
-    Section,
     Strict,
 )
 from tidegate.config.spill_keys import SpillKeys
@@ -35,141 +34,17 @@ from tidegate.core.settings import (
     DispatchConfig,
     FleetModel,
     Prefetching,
-    Restarts,
-    Scaling,
-    ScalingPolicy,
-    Thresholds,
 )
 
 STOP_GRACE_S = 10.0
 SILENT_AFTER_S = 10.0
 THREADS = 1
 
-_MODEL, _DISPATCH, _SCALING = FleetModel(engine=""), DispatchConfig(), Scaling()
-_RESTARTS, _THRESHOLDS = Restarts(), Thresholds()
+_MODEL, _DISPATCH = FleetModel(engine=""), DispatchConfig()
 _SHA256 = kinds.text("SHA-256", r"[0-9a-f]{64}", "a SHA-256: 64 hexadecimal digits in lower case")
 _ENGINE = kinds.choice("engine", *ENGINES)
 _ROUTING = kinds.choice("name", *(routing.value for routing in OWN_ROUTINGS))
-_POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))
 _PREFETCH = kinds.choice("name", *(wanted.value for wanted in Prefetching))
-
-
-class ThresholdLaw(Section):
-    """The threshold law: one replica more or fewer at a time. Only with `policy: thresholds`."""
-
-    max_queue_depth: Annotated[int, kinds.whole(0, 1_000_000)] = Field(
-        default=_THRESHOLDS.max_queue_depth, description="More waiting than this: one replica more"
-    )
-    max_latency_p95_ms: Annotated[float, kinds.duration("1ms", "1h", per_s=1000)] = Field(
-        default=_THRESHOLDS.max_latency_p95_ms,
-        alias="max_latency_p95",
-        description="Slower than this at the 95th percentile: one replica more",
-    )
-    max_gpu_utilization: Annotated[float, kinds.ratio()] = Field(
-        default=_THRESHOLDS.max_gpu_utilization, description="Busier than this: one replica more"
-    )
-    min_queue_depth: Annotated[int, kinds.whole(0, 1_000_000)] = Field(
-        default=_THRESHOLDS.min_queue_depth,
-        description="Fewer waiting than this, and also less busy: one replica fewer",
-    )
-    min_gpu_utilization: Annotated[float, kinds.ratio()] = Field(
-        default=_THRESHOLDS.min_gpu_utilization,
-        description="Less busy than this, and also fewer waiting: one replica fewer",
-    )
-    scale_up_cooldown_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
-        default=_THRESHOLDS.scale_up_cooldown_s,
-        alias="scale_up_cooldown",
-        description="Least time between two steps up",
-    )
-    scale_down_cooldown_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
-        default=_THRESHOLDS.scale_down_cooldown_s,
-        alias="scale_down_cooldown",
-        description="Least time between two steps down",
-    )
-
-
-class PromiseKeys(Section):
-    """What each request is promised. Laws that plan for latency keep replicas for it."""
-
-    ttft_s: Annotated[float, kinds.duration("1ms", "1h")] = Field(
-        default=_SCALING.promise.ttft_s, alias="ttft", description="Time to the first token"
-    )
-    tpot_s: Annotated[float, kinds.duration("1ms", "1m")] = Field(
-        default=_SCALING.promise.tpot_s, alias="tpot", description="Mean time of each token after the first"
-    )
-
-
-class ScalingKeys(Section):
-    """How the number of replicas follows the demand."""
-
-    min_replicas: Annotated[int, kinds.whole(0, MAX_REPLICAS)] = Field(
-        default=_SCALING.min_replicas,
-        description="Never fewer; 0 stops the last one when idle. With `static` left out: every address",
-    )
-    max_replicas: Annotated[int, kinds.whole(1, MAX_REPLICAS)] = Field(
-        default=_SCALING.max_replicas, description="Never more. With `static` left out: every address"
-    )
-    window_s: Annotated[float, kinds.duration("100ms", "1d")] = Field(
-        default=_SCALING.window_s,
-        alias="window",
-        description="Demand is the largest concurrency seen in this span",
-    )
-    scale_down_delay_s: Annotated[float, kinds.duration("0s", "1d")] = Field(
-        default=_SCALING.scale_down_delay_s,
-        alias="scale_down_delay",
-        description="How long a lower number must have been asked for before it is obeyed",
-    )
-    concurrency_target: Annotated[float | str, kinds.number_or_auto(1_000_000)] = Field(
-        default=kinds.AUTO,
-        description="Requests one replica should carry, queued ones included; `auto`: `tidal` finds it from the "
-        "promise, the others take `slots`, the engine's batch size",
-    )
-    policy: Annotated[str, _POLICY] = Field(
-        default=_SCALING.policy.value, description="The law that proposes the number of replicas"
-    )
-    also: list[Annotated[str, _POLICY]] = Field(
-        default=[], description="Further laws; of all their numbers the largest counts"
-    )
-    law: dict[Annotated[str, CONSTANT_NAME], Annotated[float | str, CONSTANT]] = Field(
-        default={},
-        description="Constants of the law that differ from its own defaults; [which there are](#constants-of-laws)",
-    )
-    schedule: list[FloorKeys] = Field(
-        default=[], description="Floors by the time of day, such as office hours; under any law"
-    )
-    promise: PromiseKeys = PromiseKeys()
-    thresholds: ThresholdLaw = ThresholdLaw()
-
-
-class RestartKeys(Section):
-    """What happens when starting a replica fails, or serving."""
-
-    backoff_first_s: Annotated[float, kinds.duration("10ms", "1h")] = Field(
-        default=_RESTARTS.backoff_first_s,
-        alias="backoff_first",
-        description="Wait after the first failure; doubles with each further one",
-    )
-    backoff_max_s: Annotated[float, kinds.duration("10ms", "1d")] = Field(
-        default=_RESTARTS.backoff_max_s, alias="backoff_max", description="The longest wait"
-    )
-    give_up_after: Annotated[int, kinds.whole(1, 1_000)] = Field(
-        default=_RESTARTS.give_up_after,
-        description="Failures in a row after which the model is *failed*, with its reason",
-    )
-    retry_failed_s: Annotated[float, kinds.duration("1s", "7d")] = Field(
-        default=_RESTARTS.retry_failed_s,
-        alias="retry_failed",
-        description="When a failed model is tried again",
-    )
-    forgiven_after_s: Annotated[float, kinds.duration("1s", "1d")] = Field(
-        default=_RESTARTS.forgiven_after_s,
-        alias="forgiven_after",
-        description="Serving for this long makes earlier failures forgotten",
-    )
-    replace_after_failures: Annotated[int, kinds.whole(1, 1_000_000)] = Field(
-        default=_RESTARTS.replace_after_failures,
-        description="Requests in a row that must fail at a replica for another to take its place",
-    )
 
 
 class ModelKeys(Strict):
@@ -294,7 +169,7 @@ class ModelKeys(Strict):
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()
     spill: SpillKeys | None = None
-    shadow: Annotated[str, _POLICY] | None = Field(
+    shadow: Annotated[str, POLICY] | None = Field(
         default=None,
         description="A second scaling policy, scored on the live traffic without acting; `/fleet` and the metrics tell",
     )

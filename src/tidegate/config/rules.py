@@ -13,11 +13,13 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidegate.config import units
+from tidegate.config.addresses import address, one_spelling
 from tidegate.config.document import Document
 from tidegate.config.finding import Finding
 from tidegate.config.hosts import is_loopback
 from tidegate.config.model_keys import ModelKeys
-from tidegate.config.model_rules import address, group_findings, model_findings, one_spelling
+from tidegate.config.model_rules import model_findings
+from tidegate.config.pool_rules import group_findings
 from tidegate.config.problems import KeyPath, Problem, dotted
 from tidegate.config.schema import Policy
 from tidegate.config.weights_rules import folder_findings

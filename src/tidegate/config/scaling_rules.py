@@ -1,13 +1,13 @@
-"""What must hold between the keys of one model's scaling: laws, their constants, schedules."""
+"""What must hold between the keys of one model's scaling: bounds, laws, their constants, schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tidegate.config.constants import constants_of, mistakes_in
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
-from tidegate.config.scaling_keys import constants_of, mistakes_in
 from tidegate.config.variant_rules import addresses_of
 from tidegate.core.settings import ScalingPolicy
 
@@ -15,9 +15,40 @@ from tidegate.core.settings import ScalingPolicy
 def scaling_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     """Every rule of these that the model breaks."""
     where = (*path, "scaling")
+    yield from _bounds(where, model)
+    yield from _thresholds(where, model)
     yield from _law(where, model)
     yield from _also(where, model)
     yield from _schedule(where, model)
+
+
+def _bounds(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    scaling = model.scaling
+    least, most = (*path, "min_replicas"), (*path, "max_replicas")
+    top = scaling.max_replicas
+    if model.static is not None and "max_replicas" not in scaling.model_fields_set:
+        return
+    if scaling.min_replicas > top:
+        message = f"it must be at most max_replicas, which is {top}"
+        yield Finding(least, str(scaling.min_replicas), message, (least, most))
+
+
+def _thresholds(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    where, law = (*path, "thresholds"), model.scaling.thresholds
+    policy = (*path, "policy")
+    if model.scaling.policy != ScalingPolicy.THRESHOLDS.value:
+        if law.model_fields_set:
+            message = (
+                f"has no meaning with policy {model.scaling.policy}; set policy: thresholds or leave it out"
+            )
+            yield Finding(where, None, message, (policy,))
+        return
+    for what in ("queue_depth", "gpu_utilization"):
+        low, high = getattr(law, f"min_{what}"), getattr(law, f"max_{what}")
+        if low >= high:
+            key, other = (*where, f"min_{what}"), (*where, f"max_{what}")
+            message = f"it must be below max_{what}, which is {high:g}"
+            yield Finding(key, f"{low:g}", message, (key, other))
 
 
 def _law(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
