@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.fleet.driven import World
 from benchmarks.fleet.frame import Asked
-from benchmarks.fleet.onlooker import World
 
 STEPS = 1_000_000
 SMALL = 40_000

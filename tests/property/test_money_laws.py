@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.fleet.onlooker import World
+from benchmarks.fleet.driven import World
 from tidegate.core.fleet.budget import BUCKET_S, DAY_S, REACH_S, Spending
 from tidegate.core.types import ModelId
 
