@@ -123,6 +123,10 @@ async def test_a_second_tidegate_on_the_same_fleet_does_not_start_and_harms_nobo
         assert second.returncode == 1
         assert "tidegate cannot start" in second.stderr
         assert "another Tidegate" in second.stderr
+        port = running.url.rpartition(":")[2]
+        third = await asyncio.to_thread(tidegate, "serve", str(tmp_path / "policy.yaml"), "--port", port)
+        assert third.returncode == 1
+        assert f"{port}): address already in use; --port and --admin-port name others" in third.stderr
         assert running.replica_processes() == before
         assert running.is_running
         assert len(await running.serving("m")) == 1
@@ -219,3 +223,18 @@ async def test_an_upstream_that_a_changed_policy_brings_is_used_if_its_key_is_th
         change("SPILL_KEY")
         await running.wait_until(lambda: "go to https://api.example.com/v1" in running.log(), 30)
         assert (await running.model("m"))["spill"]["max_cost_per_h"] == 1.0
+
+
+async def test_what_holds_from_the_next_start_on_is_told_until_it_is_taken_back(tmp_path):
+    """The port is changed, then the window too, then the port is what it was: the last was called a change as well."""
+    told = "gateway.port has changed; it holds from the next start"
+    async with product(policy(tmp_path), tmp_path) as running:
+        file = tmp_path / "policy.yaml"
+        written = yaml.safe_load(file.read_text())
+        begun, moved = written["gateway"]["port"], 18_400
+        for reloads, port, window, times in ((1, moved, "2s", 1), (2, moved, "3s", 2), (3, begun, "3s", 2)):
+            written["gateway"]["port"] = port
+            written["models"]["m"]["scaling"]["window"] = window
+            file.write_text(yaml.safe_dump(written, sort_keys=False))
+            await running.wait_until(lambda n=reloads: running.log().count("are configured") == n, 15)
+            assert running.log().count(told) == times

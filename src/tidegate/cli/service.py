@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import gc
 import logging
 import os
@@ -78,6 +79,8 @@ class Service:
     ) -> None:
         """``policy`` is watched for changes; ``overrides`` of its ``gateway`` keys outlive a reload."""
         self._settings = settings
+        self._begun_with = settings
+        """Whose addresses and folders hold until the end."""
         self._names = names_in(settings)
         self._policy = policy
         self._overrides = dict(overrides or {})
@@ -138,7 +141,7 @@ class Service:
         try:
             await self._start()
         except (OSError, FleetInUse) as error:
-            click.echo(f"tidegate cannot start: {error}", err=True)
+            click.echo(f"tidegate cannot start: {_reason(error)}", err=True)
             await self._close()
             return 1
         ticking = asyncio.create_task(self._tick_for_ever(), name="tick")
@@ -312,7 +315,7 @@ class Service:
     def _take_over(self, new: Settings) -> None:
         outlets = outlets_for(new, self._policy)
         new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
-        for key in differences(self._settings, new):
+        for key in differences(self._begun_with, new):
             log.warning("%s has changed; it holds from the next start of Tidegate on", key)
         self._settings = new
         self._names = names_in(new)
@@ -329,6 +332,12 @@ def _journal(settings: Settings) -> FileJournal | NoJournal:
         return NoJournal()
     run = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.getpid()}"
     return FileJournal(settings.journal_dir, run, settings.journal_max_bytes)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"{error.strerror}; --port and --admin-port name others, and 0 takes any free one"
+    return str(error)
 
 
 def _at_home(path: Path) -> str:
