@@ -57,6 +57,7 @@ def explain_command(
         found = list(decisions(files))
     except JournalError as error:
         raise click.UsageError(str(error)) from error
+    of = len(found)
     if model is not None:
         found = [one for one in found if one.decision.model == model]
     if not found:
@@ -69,7 +70,7 @@ def explain_command(
         _list(found, show_all=show_all)
     else:
         for one in chosen:
-            _explain(one, found[-1].number)
+            _explain(one, of)
 
 
 def _chosen(found: list[Recorded], which: str | None, at_s: float | None) -> list[Recorded] | None:

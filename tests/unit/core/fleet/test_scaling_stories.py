@@ -513,3 +513,16 @@ def test_a_schedules_replicas_come_before_its_hour_and_go_after_it(world, settin
     assert world.desired() == 2
     world.run(1_101, 1_400)
     assert world.desired() == 0
+
+
+@pytest.mark.parametrize("policy", ["tidal", "concurrency", "tokens", "queue", "cron"])
+def test_a_number_that_only_the_minimum_keeps_says_so(world, settings, policy):
+    """Two at least, and nobody ever asks. What `tidal` said was that nothing is known of the demand, and two replicas."""
+    world.configure(0, {M: settings(policy=ScalingPolicy(policy), min_replicas=2, start=2, max_replicas=3)})
+    world.ready(1, "m-1")
+    world.ready(1, "m-2", port=9001)
+    world.run(1, 900)
+
+    assert world.desired() == 2
+    last = world.decisions[-1]
+    assert (last.held_by, last.because.endswith("min_replicas keeps 2")) == ("min_replicas", True)

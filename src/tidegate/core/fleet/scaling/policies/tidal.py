@@ -107,7 +107,8 @@ class Tidal:
             self._fell_s = now_s if wanted < seen.standing else self._fell_s
         why = said(self._scaling, seen, reading, by, asked, is_late=is_late)
         reason = because(self._scaling, why, reading, wanted, held_by)
-        number = wanted if held_by else max(asked, wanted)
+        # As asked, beyond minimum and maximum too: the final clamp is the one that says so.
+        number = asked if held_by is None and wanted == seen.within(asked) else wanted
         inputs = inputs_of(reading, needed, held)
         return Proposal(number, asked, reason, held_by, due_at_s, inputs, needed)
 
