@@ -8,7 +8,8 @@ import click
 
 from tidegate.cli.moments import shown
 from tidegate.core.types import ModelId
-from tidegate.runtime.otherwise import Course, Otherwise, Step
+from tidegate.runtime.courses import Course, Step
+from tidegate.runtime.otherwise import Otherwise
 
 SHOWN = 30
 OPEN_LOOP = (

@@ -9,57 +9,20 @@ day, and does not answer to what is decided here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
-from tidegate.core.events import (
-    DemandReported,
-    FleetConfigured,
-    KnowledgeRestored,
-    ReplicaAdopted,
-    ReplicaSeen,
-    SignalsReported,
-    Tick,
-)
-from tidegate.core.fleet import FleetController
-from tidegate.core.fleet.demand import DemandBook
-from tidegate.core.fleet.judging import Judged
-from tidegate.core.fleet.predicting import traffic_of
-from tidegate.core.lifecycle import Seen, State
+from tidegate.core.effects import Launch
+from tidegate.core.events import DemandReported, ReplicaSeen
+from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Node
 from tidegate.core.settings import FleetLimits, FleetModel
-from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, RouteTable
+from tidegate.core.types import ModelId, ReplicaId
+from tidegate.runtime.courses import Course, Step
+from tidegate.runtime.imagined import Imagined
+from tidegate.runtime.recorded import Recorded, Turn
 from tidegate.runtime.replay import JournalError, Replayed, event_of, read, recorded_effects
-
-JUDGED_EVERY_S = 5.0
-ANYWHERE = Address("replayed", 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A number from a moment on."""
-
-    at_s: float
-    desired: int
-    because: str
-    held_by: str | None
-
-
-@dataclass(slots=True)
-class Course:
-    """One model's numbers under some settings."""
-
-    steps: list[Step] = field(default_factory=list)
-    judged: Judged = field(default_factory=Judged)
-    starts: int = 0
-
-    def note(self, at_s: float, decision: Decision) -> None:
-        """A decision was made; only changes are kept."""
-        if not self.steps or self.steps[-1].desired != decision.desired:
-            self.steps.append(Step(at_s, decision.desired, decision.because, decision.held_by))
 
 
 @dataclass(slots=True)
@@ -115,12 +78,11 @@ def otherwise(
     found.left_out = sorted(seen - set(known))
     found.start_s = {model: _start_s(turns, model, spec) for model, spec in known.items()}
     found.span_s = turns[-1][0] - turns[0][0]
-    _Recorded(known, found).play(turns)
-    _Replay(known, limits, nodes, found).play(turns)
+    recorded, imagined = Recorded(known), Imagined(known, limits, nodes, found.start_s)
+    recorded.play(turns)
+    imagined.play(turns)
+    found.recorded, found.replayed = recorded.courses, imagined.courses
     return found
-
-
-Turn = tuple[float, object, list[Any]]
 
 
 def _fleet_turns(files: list[Path], found: Otherwise) -> Iterator[Turn]:
@@ -142,191 +104,6 @@ def _start_s(turns: list[Turn], model: ModelId, spec: FleetModel) -> float:
     if took_s:
         return median(took_s)
     return spec.expected_start_s or 0.0
-
-
-class _Judge:
-    """Traffic as the reports have it, and what a number of replicas makes of it."""
-
-    def __init__(self, models: dict[ModelId, FleetModel]) -> None:
-        self._models = models
-        self._book = DemandBook()
-        self._since_s: float | None = None
-
-    def hear(self, event: DemandReported, now_s: float) -> None:
-        """A report."""
-        self._book.hear(event.report, now_s)
-
-    def judge(
-        self, courses: dict[ModelId, Course], counts: dict[ModelId, tuple[int, int]], now_s: float
-    ) -> None:
-        """From the last time until now so many served, of so many that were there."""
-        if self._since_s is None:
-            self._since_s = now_s
-        span_s = now_s - self._since_s
-        if span_s < JUDGED_EVERY_S:
-            return
-        self._since_s = now_s
-        for model, spec in self._models.items():
-            demand = self._book.demand(model, spec.scaling.window_s, now_s)
-            serving, there = counts[model]
-            courses[model].judged.go_on(
-                span_s, traffic_of(demand, now_s), demand.capacity, spec, serving=serving, there=there
-            )
-
-
-class _Recorded:
-    """The fleet as it was."""
-
-    def __init__(self, models: dict[ModelId, FleetModel], found: Otherwise) -> None:
-        self._courses = found.recorded = {model: Course() for model in models}
-        self._judge = _Judge(models)
-        self._models = models
-        self._model_of: dict[ReplicaId, ModelId] = {}
-        self._routed: dict[ModelId, int] = dict.fromkeys(models, 0)
-
-    def play(self, turns: list[Turn]) -> None:
-        """All turns."""
-        for at_s, event, effects in turns:
-            self._take_in(event, at_s)
-            for effect in effects:
-                match effect:
-                    case Decision() if effect.model in self._courses:
-                        self._courses[effect.model].note(at_s, effect)
-                    case Launch() if effect.model in self._courses:
-                        self._courses[effect.model].starts += 1
-                        self._model_of[effect.replica_id] = effect.model
-                    case PublishRoutes():
-                        self._routed = {
-                            model: sum(
-                                r.model == model and r.state is State.SERVING for r in effect.table.routes
-                            )
-                            for model in self._models
-                        }
-                    case _:
-                        pass
-            self._judge.judge(self._courses, self._counts(), at_s)
-
-    def _take_in(self, event: object, at_s: float) -> None:
-        match event:
-            case DemandReported():
-                self._judge.hear(event, at_s)
-            case ReplicaAdopted():
-                self._model_of[event.replica_id] = event.model
-            case ReplicaSeen(replica_id, Seen.EXITED | Seen.GAVE_UP):
-                self._model_of.pop(replica_id, None)
-            case _:
-                pass
-
-    def _counts(self) -> dict[ModelId, tuple[int, int]]:
-        there = list(self._model_of.values())
-        return {model: (self._routed[model], there.count(model)) for model in self._models}
-
-
-class _Replay:
-    """A controller with other settings, and the fleet that it would have had."""
-
-    def __init__(
-        self,
-        models: dict[ModelId, FleetModel],
-        limits: FleetLimits,
-        nodes: tuple[Node, ...],
-        found: Otherwise,
-    ) -> None:
-        self._models = models
-        self._limits = limits
-        self._nodes = nodes
-        self._start_s = found.start_s
-        self._courses = found.replayed = {model: Course() for model in models}
-        self._judge = _Judge(models)
-        self._controller = FleetController()
-        self._model_of: dict[ReplicaId, ModelId] = {}
-        self._ready_s: dict[ReplicaId, float] = {}
-        self._table = RouteTable(0, (), ())
-        self._is_configured = False
-
-    def play(self, turns: list[Turn]) -> None:
-        """All reports, the passing of time, and what was known at the beginning; what was seen of the recorded fleet is not for this one."""
-        for at_s, event, _ in turns:
-            self._see_ready(at_s)
-            match event:
-                case FleetConfigured():
-                    self._configure(at_s)
-                case ReplicaAdopted(replica_id, model) if model in self._models:
-                    self._model_of[replica_id] = model
-                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE, place=event.place), at_s)
-                case DemandReported():
-                    self._judge.hear(event, at_s)
-                    self._turn(DemandReported(self._report(event.report)), at_s)
-                case SignalsReported() if event.model in self._models:
-                    self._turn(event, at_s)
-                case Tick() | KnowledgeRestored():
-                    self._turn(event, at_s)
-                case _:
-                    pass
-            self._judge.judge(self._courses, self._counts(), at_s)
-
-    def _configure(self, at_s: float) -> None:
-        """Once: what the settings were changed to on that day is what is being left out."""
-        if not self._is_configured:
-            self._is_configured = True
-            self._turn(FleetConfigured(self._models, self._limits, self._nodes), at_s)
-
-    def _see_ready(self, at_s: float) -> None:
-        for replica_id in [name for name, ready_s in self._ready_s.items() if ready_s <= at_s]:
-            del self._ready_s[replica_id]
-            self._turn(ReplicaSeen(replica_id, Seen.READY, ANYWHERE), at_s)
-
-    def _turn(self, event: Any, at_s: float) -> None:
-        gone: list[ReplicaId] = []
-        for effect in self._controller.on(event, at_s):
-            match effect:
-                case Decision():
-                    self._courses[effect.model].note(at_s, effect)
-                case Launch():
-                    self._courses[effect.model].starts += 1
-                    self._model_of[effect.replica_id] = effect.model
-                    self._ready_s[effect.replica_id] = at_s + self._start_s[effect.model]
-                case Stop():
-                    gone.append(effect.replica_id)
-                case PublishRoutes():
-                    self._table = effect.table
-                case _:
-                    pass
-        for replica_id in gone:
-            self._model_of.pop(replica_id, None)
-            self._ready_s.pop(replica_id, None)
-            self._turn(ReplicaSeen(replica_id, Seen.EXITED, None, "stopped"), at_s)
-
-    def _report(self, report: DemandReport) -> DemandReport:
-        """The same demand, spread over the replicas that there would have been. A drain is over at once."""
-        serving = self._serving()
-        each = {
-            told.model: told.in_flight // max(1, len(serving.get(told.model, ()))) for told in report.models
-        }
-        loads = [
-            ReplicaLoad(replica_id, each.get(model, 0), 0)
-            for model, ids in serving.items()
-            for replica_id in ids
-        ]
-        routed = {load.replica_id for load in loads}
-        loads += [
-            ReplicaLoad(route.replica_id, 0, 0)
-            for route in self._table.routes
-            if route.replica_id not in routed
-        ]
-        models = tuple(told for told in report.models if told.model in self._models)
-        return replace(report, route_version=self._table.version, models=models, replicas=tuple(loads))
-
-    def _serving(self) -> dict[ModelId, list[ReplicaId]]:
-        found: dict[ModelId, list[ReplicaId]] = {}
-        for route in self._table.routes:
-            if route.state is State.SERVING:
-                found.setdefault(route.model, []).append(route.replica_id)
-        return found
-
-    def _counts(self) -> dict[ModelId, tuple[int, int]]:
-        serving, there = self._serving(), list(self._model_of.values())
-        return {model: (len(serving.get(model, ())), there.count(model)) for model in self._models}
 
 
 def _at(steps: list[Step], at_s: float) -> int | None:
