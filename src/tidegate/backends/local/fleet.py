@@ -18,7 +18,8 @@ from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.ports import DEFAULT_RANGE, Ports
 from tidegate.backends.local.processes import Identity
 from tidegate.backends.local.provisions import Provisions
-from tidegate.backends.local.replica import Replica, Site
+from tidegate.backends.local.replica import Replica
+from tidegate.backends.local.site import Site
 from tidegate.backends.local.state import StateFolder
 from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
 from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted, ReplicaSeen
@@ -175,14 +176,14 @@ class LocalFleet:
         replica = self._replicas.get(order.replica_id)
         if replica is not None:
             log.info("replica %s is put to sleep: %s", order.replica_id, order.because)
-            replica.sleep(order.level)
+            replica.sleep.begin(order.level)
 
     def wake(self, order: Wake) -> None:
         """Wake a replica's engine; see ``Fleet.wake``. An unknown one is left alone."""
         replica = self._replicas.get(order.replica_id)
         if replica is not None:
             log.info("replica %s is woken: %s", order.replica_id, order.because)
-            replica.wake()
+            replica.sleep.end()
 
     def load_adapter(self, order: LoadAdapter) -> None:
         """Give a replica's engine a LoRA adapter; see ``Fleet.load_adapter``."""

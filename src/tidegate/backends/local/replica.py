@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import msgspec
 
 from tidegate.adapters.base import Readiness
 from tidegate.adapters.startup import parts_of
-from tidegate.backends import resting
-from tidegate.backends.base import Report
-from tidegate.backends.engine_client import Answer, EngineClient
-from tidegate.backends.local import processes
+from tidegate.backends.engine_client import Answer
 from tidegate.backends.local.adapters import Adapters
-from tidegate.backends.local.devices import Devices, NoDevice
+from tidegate.backends.local.devices import NoDevice
 from tidegate.backends.local.group import Group
-from tidegate.backends.local.logs import Logs
+from tidegate.backends.local.launching import launch, reserve
 from tidegate.backends.local.model import LocalModel
-from tidegate.backends.local.ports import NoFreePort, Ports
+from tidegate.backends.local.ports import NoFreePort
 from tidegate.backends.local.processes import Identity
-from tidegate.backends.local.provisions import Provision, Provisions
-from tidegate.backends.local.state import Record, StateFolder
+from tidegate.backends.local.provisions import Provision
+from tidegate.backends.local.site import Site
+from tidegate.backends.local.sleeping import Sleeping
+from tidegate.backends.local.state import Record
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
 from tidegate.core.lifecycle import Part, Seen
@@ -46,21 +43,6 @@ _LOOK_AGAIN_S = 5.0
 
 _NOTHING_LEFT_S = 0.5
 """Between SIGTERM and SIGKILL for what has failed: nobody waits for an answer from it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What all replicas of one fleet share."""
-
-    state: StateFolder
-    ports: Ports
-    devices: Devices
-    logs: Logs
-    client: EngineClient
-    host: str
-    environment: Mapping[str, str]
-    report: Report
-    provisions: Provisions
 
 
 class Replica:
@@ -91,10 +73,7 @@ class Replica:
         self._last_answer: Answer | None = None
         self._is_silent = False
         self._is_closing = asyncio.Event()
-        self._orders: asyncio.Queue[int] = asyncio.Queue()
-        """Levels to sleep at; 0 is to wake up."""
-        self._asleep_at: int | None = None
-        """The level at which it sleeps; then its devices are not its own."""
+        self.sleep = Sleeping(self, site)
         self.adapters = Adapters(self, site.client, site.provisions, site.report)
 
     def __repr__(self) -> str:
@@ -109,7 +88,8 @@ class Replica:
     @property
     def record(self) -> Record:
         """What is written of it, once it was started."""
-        return self._started
+        assert self._record is not None
+        return self._record
 
     @property
     def provision(self) -> Provision | None:
@@ -123,14 +103,6 @@ class Replica:
             self._site.state.write(record)
         except OSError as error:
             log.warning("replica %s: %s could not be noted: %s", self.replica_id, what, error)
-
-    def sleep(self, level: int) -> None:
-        """Have its engine put to sleep; SLEPT or UNRESPONSIVE is reported."""
-        self._orders.put_nowait(level)
-
-    def wake(self) -> None:
-        """Have its engine woken; WOKEN, SLEPT or UNRESPONSIVE is reported."""
-        self._orders.put_nowait(0)
 
     def stop(self) -> None:
         """Have it ended; ``run`` reports EXITED when that is done. Idempotent."""
@@ -156,7 +128,7 @@ class Replica:
         it is not reported, and its record stays for the next start to find.
         """
         self._site.logs.hold(self.replica_id)
-        self._asleep_at = asleep_at
+        self.sleep.level = asleep_at
         try:
             detail = await (self._start() if adopted is None else self._go_on(adopted))
         except Exception as error:
@@ -225,11 +197,23 @@ class Replica:
         answer = await self._first_token()
         if self._stop.is_set():
             return "stopped before it was ready"
+        if (why := self._why_not_ready(answer)) is not None:
+            return why
+        compiled = None if provision.compiled is None else provision.compiled.is_hit
+        self._site.provisions.note_ready(provision)
+        parts = await self._parts()
+        self._site.report(
+            ReplicaSeen(self.replica_id, Seen.READY, self.record.address, compiled=compiled, parts=parts)
+        )
+        return await self._serve()
+
+    def _why_not_ready(self, answer: Answer | None) -> str | None:
+        """What became of its start, given how the probing ended; None when it is ready."""
         if self._running.exited.is_set():
             how = f"{self._running.how_it_ended()} before it was ready"
             # Between our check and the engine's own bind lie seconds.
             is_taken = _PORT_TAKEN.search(self._site.logs.tail(self.replica_id))
-            return f"{how}: somebody else took port {self._started.port}" if is_taken else how
+            return f"{how}: somebody else took port {self.record.port}" if is_taken else how
         last = self._last_answer
         if last is not None and last.words:
             self._site.logs.note(self.replica_id, f"last probe: {last.detail}: {last.words}")
@@ -238,13 +222,7 @@ class Replica:
             return f"not ready within {self.model.start_deadline_s:g} s; last probe: {seen}"
         if answer.readiness is not Readiness.READY:
             return f"the engine answers but generates nothing: {answer.detail}"
-        compiled = None if provision.compiled is None else provision.compiled.is_hit
-        self._site.provisions.note_ready(provision)
-        parts = await self._parts()
-        self._site.report(
-            ReplicaSeen(self.replica_id, Seen.READY, self._started.address, compiled=compiled, parts=parts)
-        )
-        return await self._serve()
+        return None
 
     async def _parts(self) -> tuple[tuple[Part, float], ...]:
         """What its engine says of its start."""
@@ -257,12 +235,8 @@ class Replica:
     def _spawn(self, provision: Provision) -> None:
         """Take what it needs, write down the intent, start, complete what was written."""
         site, model = self._site, self.model
-        claim = site.devices.take(model.gpus_per_replica, self._place, model.cores_per_replica)
-        try:
-            port = site.ports.take()
-        except NoFreePort:
-            site.devices.give_back(claim)
-            raise
+        marks = adapter_marks(model.spec)
+        claim, port = reserve(site, model, self._place)
         self._record = Record(
             replica_id=self.replica_id,
             model=model.model,
@@ -271,58 +245,38 @@ class Replica:
             port=port,
             claim=claim,
             variant=self._variant,
-            adapters=(marks := adapter_marks(model.spec)),
+            adapters=marks,
             adapters_before=marks,
         )
         site.state.write(self._record)
-        argv = model.adapter.command(model.spec, self._record.address, claim.gpus)
-        output = site.logs.create(self.replica_id)
-        try:
-            first = processes.start(argv, self._environment(), output, claim.cores, provision.descriptors)
-        finally:
-            os.close(output)
+        first = launch(site, self._record, model, provision)
         # From here on it runs: whatever fails next, there is a group to end.
         self._group = Group(site.state.fleet_id, self.replica_id, first)
         # The next start finds it by its mark as well; a full disk is no reason to end a good start.
         started = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
         self.write(started, "its process")
 
-    def _environment(self) -> dict[str, str]:
-        """Nothing of ours but what is named here: no key, no proxy, no Python path leaks into an engine."""
-        gpus = self._started.claim.gpus
-        devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}
-        marks = {processes.FLEET_MARK: self._site.state.fleet_id, processes.REPLICA_MARK: self.replica_id}
-        return {
-            **self._site.environment,
-            **devices,
-            **(self._provision.environment if self._provision is not None else {}),
-            **self.model.adapter.environment(self.model.spec, gpus),
-            **marks,
-        }
-
     async def _first_token(self) -> Answer | None:
         """The answer that ended the probing; None when the process, an order or the deadline did."""
         probing = self._site.client.until_ready(
-            self._started.address, self.model.adapter, self.model.spec, on_answer=self._note
+            self.record.address, self.model.adapter, self.model.spec, on_answer=self._note
         )
-        return await self._unless_over(probing, within_s=self.model.start_deadline_s)
+        return await self.unless_over(probing, within_s=self.model.start_deadline_s)
 
     async def _serve(self) -> str:
-        self.is_ready = self._asleep_at is None
-        log.info("replica %s of %s serves on port %d", self.replica_id, self.model.model, self._started.port)
-        while (news := await self._unless_over(self._news(), within_s=None)) is not None:
+        self.is_ready = self.sleep.level is None
+        log.info("replica %s of %s serves on port %d", self.replica_id, self.model.model, self.record.port)
+        while (news := await self.unless_over(self._news(), within_s=None)) is not None:
             if isinstance(news, str):
                 self._is_silent = True
-                self._complain(news)
-            elif news:
-                await self._go_to_sleep(news)
+                self.complain(news)
             else:
-                await self._wake_up()
+                await self.sleep.carry_out(news)
         return "stopped" if self._stop.is_set() else self._running.how_it_ended()
 
     async def _news(self) -> str | int:
         """What is to be done, or how silent it is."""
-        silence, order = asyncio.ensure_future(self._silence()), asyncio.ensure_future(self._orders.get())
+        silence, order = asyncio.ensure_future(self._silence()), asyncio.ensure_future(self.sleep.ordered())
         try:
             await asyncio.wait({silence, order}, return_when=asyncio.FIRST_COMPLETED)
             return order.result() if order.done() else silence.result()
@@ -330,66 +284,17 @@ class Replica:
             silence.cancel()
             order.cancel()
 
-    async def _go_to_sleep(self, level: int) -> None:
-        if self._asleep_at is not None:
-            self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT))
-            return
-        self.is_ready = False
-        self._note_sleep(level)
-        adapter, client = self.model.adapter, self._site.client
-        trying = self._told(resting.fall_asleep(client, self._started.address, adapter, level))
-        problem = await self._unless_over(trying, within_s=None)
-        if problem is None:
-            return
-        if problem:
-            self._complain(problem)
-            return
-        self._asleep_at = level
-        self._site.devices.give_back(self._started.claim)
-        self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT))
-
-    async def _wake_up(self) -> None:
-        level = self._asleep_at
-        if level is None:
-            return
-        if not self._site.devices.claim(self._started.claim):
-            # It can wake on its own devices only: whoever has them now has to go first, or another one is started.
-            detail = "it sleeps on: its devices are in use"
-            log.info("replica %s: %s", self.replica_id, detail)
-            self._site.report(ReplicaSeen(self.replica_id, Seen.SLEPT, detail=detail))
-            return
-        self._asleep_at = None
-        adapter, client = self.model.adapter, self._site.client
-        trying = self._told(resting.wake_up(client, self._started.address, adapter, self.model.spec, level))
-        problem = await self._unless_over(trying, within_s=self.model.start_deadline_s)
-        if problem is None:
-            return
-        if problem:
-            self._complain(problem)
-            return
-        self.is_ready = True
-        self._note_sleep(None)
-        self._site.report(ReplicaSeen(self.replica_id, Seen.WOKEN, self._started.address))
-
-    def _note_sleep(self, level: int | None) -> None:
-        """Write it down, so that whoever takes over does not ask a sleeping engine for a token."""
-        self.write(msgspec.structs.replace(self._started, asleep_at=level), "its sleep")
-
-    @staticmethod
-    async def _told(trying: Coroutine[Any, Any, str | None]) -> str:
-        """Empty when it went well: None is kept for what was cut short."""
-        return await trying or ""
-
-    def _complain(self, detail: str) -> None:
+    def complain(self, detail: str) -> None:
+        """It serves, and does not do what it should; UNRESPONSIVE is reported."""
         log.warning("replica %s is unresponsive: %s", self.replica_id, detail)
         self._site.report(ReplicaSeen(self.replica_id, Seen.UNRESPONSIVE, detail=detail))
 
     async def _silence(self) -> str:
         span_s = self.model.silent_after_s
         patience = Patience(silent_after_s=span_s, gone_after_s=span_s)
-        return await until_silent(self._site.client, self._started.address, self.model.adapter, patience)
+        return await until_silent(self._site.client, self.record.address, self.model.adapter, patience)
 
-    async def _unless_over(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T | None:
+    async def unless_over(self, work: Coroutine[Any, Any, T], within_s: float | None) -> T | None:
         """The result of ``work``; None when the process ends, a stop is ordered or time is up before."""
         wanted = asyncio.ensure_future(work)
         others = [asyncio.ensure_future(event.wait()) for event in (self._stop, self._running.exited)]
@@ -423,7 +328,7 @@ class Replica:
         if self._record is not None:
             self._site.state.remove(self.replica_id)
             self._site.ports.give_back(self._record.port)
-            if self._asleep_at is None:
+            if self.sleep.level is None:
                 self._site.devices.give_back(self._record.claim)
         self._group = self._record = None
         if self._provision is not None:
@@ -431,11 +336,6 @@ class Replica:
 
     def _note(self, answer: Answer) -> None:
         self._last_answer = answer
-
-    @property
-    def _started(self) -> Record:
-        assert self._record is not None
-        return self._record
 
     @property
     def _running(self) -> Group:

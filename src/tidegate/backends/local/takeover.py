@@ -14,7 +14,7 @@ from tidegate.backends.local import processes
 from tidegate.backends.local.group import Group
 from tidegate.backends.local.model import LocalModel
 from tidegate.backends.local.processes import Identity, Process
-from tidegate.backends.local.replica import Site
+from tidegate.backends.local.site import Site
 from tidegate.backends.local.state import Record
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
