@@ -52,6 +52,7 @@ def wishes(draw):
                 held=draw(st.integers(0, 8)),
                 size=Size(draw(st.integers(0, 4)), draw(st.sampled_from([0.0, 0.1, 2.5]))),
                 can_start=draw(st.booleans()),
+                is_owed=draw(st.booleans()),
             )
         )
     return sorted(found, key=lambda wish: wish.model)

@@ -166,6 +166,7 @@ class Plan:
             asleep=standing.asleep,
             size=self.size,
             can_start=self.variants.block(now_s) is None,
+            is_owed=standing.is_owed,
             sizes=() if lineup is None else tuple(self.size_as(part.variant) for part in lineup.parts),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
@@ -12,6 +13,10 @@ from tidegate.core.fleet.scaling.autoscaler import Standing
 from tidegate.core.fleet.scaling.policies import Coming, EngineSeen
 from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
+
+OWED_S = 60.0
+"""For so long the room that a replica has made for its successor is that one's before anybody's: some ticks would do, and
+the first pauses after a failed start are shorter."""
 
 
 def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s: float) -> Standing:
@@ -28,6 +33,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
     first_ready_s: float | None = None
     coming: list[Coming] = []
     engines: list[EngineSeen] = []
+    went_s = launched_s = -inf
     reads_engines = plan.autoscaler.reads_engines
     share_of, is_mixed = plan.variants.share_of, plan.variants.is_mixed
     for replica in replicas:
@@ -51,6 +57,9 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
             warm += replica.is_warm
             asleep += replica.state is State.SLEEPING
             there += replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING
+            if replica.is_replaced and replica.is_gone:
+                went_s = max(went_s, replica.since_s)
+            launched_s = max(launched_s, replica.launched_s)
     if plan.spec.pool.is_used:
         coming = coming[: max(0, plan.desired - round(serving))]
         coming_up = len(coming)
@@ -70,6 +79,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         plan.spec.price_per_h,
         asleep,
         plan.bounds,
+        is_owed=launched_s < went_s and now_s <= went_s + OWED_S,
     )
 
 

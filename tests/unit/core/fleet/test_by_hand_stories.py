@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.core.events import ReplicaSeen, ScaledByHand
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import Schedule
+from tidegate.core.settings import ScalingPolicy, Schedule
 from tidegate.core.types import ModelId
 
 M = ModelId("m")
@@ -61,6 +61,16 @@ def test_it_is_a_ceiling_too_and_the_lower_classes_are_told_so(world, spec):
     by_hand(world, 4, None)
     assert world.desired() == 5
     assert not world.model_route().sheds
+
+
+@pytest.mark.parametrize("policy", list(ScalingPolicy))
+def test_no_law_asks_for_fewer_than_none_while_a_hand_holds_one(world, spec, policy):
+    world.configure(0, {M: replace(spec, scaling=replace(spec.scaling, policy=policy))})
+    by_hand(world, 1, 1, at_least=True)
+    ready(world, 2, 1)
+    world.run(3, 600, every=3.0)
+    assert world.desired() == 1
+    assert min(decision.inputs["asked"] for decision in world.decisions) >= 0.0
 
 
 def test_at_least_is_a_floor_and_no_ceiling(world, spec):

@@ -6,8 +6,8 @@ from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId
 
 
-def wish(name, wanted, *, held=0, low=0, high=10, gpus=1, can_start=True, asleep=0):
-    return Wish(ModelId(name), wanted, low, high, held, Size(gpus, 0.0), can_start, asleep)
+def wish(name, wanted, *, held=0, low=0, high=10, gpus=1, can_start=True, asleep=0, is_owed=False):
+    return Wish(ModelId(name), wanted, low, high, held, Size(gpus, 0.0), can_start, asleep, is_owed=is_owed)
 
 
 def shares(wishes, *, max_gpus, leaving=(), starts_left=100):
@@ -61,3 +61,9 @@ def test_starts_are_counted_only_beyond_what_is_held():
         "a": (4, "fleet.max_starts_per_hour"),
         "b": (2, None),
     }
+
+
+def test_the_room_that_a_replica_made_for_its_successor_is_nobody_else_s():
+    wishes = [wish("a", 2, held=0, low=1), wish("b", 4, held=2, is_owed=True)]
+    assert shares(wishes, max_gpus=3) == {"a": (0, "fleet.max_gpus"), "b": (3, "fleet.max_gpus")}
+    assert shares(wishes, max_gpus=4) == {"a": (1, "fleet.max_gpus"), "b": (3, "fleet.max_gpus")}

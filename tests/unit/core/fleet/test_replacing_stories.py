@@ -263,6 +263,32 @@ def test_without_room_for_one_beside_an_old_one_goes_first(world, settings):
     assert world.states() == {"m-2": "draining", "m-3": "serving"}
 
 
+def test_the_room_that_an_old_one_made_is_for_its_successor_and_for_no_other_model(world, settings):
+    """Three GPUs are in use. Model ``a`` wants a second replica all the while, and would get the first that is free."""
+    a, caps = ModelId("a"), {"max_gpus": 3}
+    other = settings(min_replicas=2, gpus=1)
+    world.configure(
+        0,
+        {
+            a: replace(other, scaling=replace(other.scaling, min_replicas=1)),
+            M: hashed(settings, "old", gpus=1),
+        },
+        **caps,
+    )
+    for name in ("a-1", "m-1", "m-2"):
+        world.ready(1, name)
+    world.run(2, 69, in_flight=2, loads={"a-1": 1, "m-1": 1, "m-2": 1})
+    world.configure(70, {a: other, M: hashed(settings, "new", gpus=1)}, **caps)
+    assert world.ordered("launch") == ["a-1", "m-1", "m-2"]
+    world.run(71, 75, in_flight=2, loads={"a-1": 1, "m-1": 0, "m-2": 0})
+    (gone,) = world.ordered("stop")
+    world.exited(76, gone)
+
+    assert world.orders[-1] == (76, "launch", "m-3")
+    world.run(77, 79, in_flight=2, loads={"a-1": 1, "m-1": 1, "m-2": 1, "m-3": 0})
+    assert world.ordered("launch") == ["a-1", "m-1", "m-2", "m-3"]
+
+
 def test_gpus_that_nobody_counted_are_not_asked_for_twice(world, settings):
     """Without ``fleet.max_gpus`` a second one might be launched in vain, again and again."""
     world.configure(0, {M: hashed(settings, "old", min_replicas=1, gpus=1)})

@@ -54,6 +54,8 @@ class Standing:
     """Of those there, the ones that sleep."""
     bounds: tuple[int, int] | None = None
     """Between which the number can be, where that is not what the settings say: of variants that carry less or more."""
+    is_owed: bool = False
+    """One has gone for another that is to take its place, and that has not been started yet."""
 
 
 class Autoscaler:

@@ -42,6 +42,8 @@ class Wish:
     """Of those asleep, where each can wake."""
     is_kept_for: bool = False
     """A node is kept free for a start of this model."""
+    is_owed: bool = False
+    """One of its own has gone for another that is to take its place, and that has not been started yet."""
 
     @property
     def bounded(self) -> int:
@@ -275,10 +277,11 @@ def grant(
 
     1. what runs, up to each model's minimum;
     2. what runs and is wanted: a running replica is not stopped for somebody's wish to start one, or to wake one;
-    3. missing minimums;
-    4. a first replica for each model that has none;
-    5. the rest;
-    6. models whose starts fail.
+    3. one that takes the place of another of its model: nobody loses by a swap what ran;
+    4. missing minimums;
+    5. a first replica for each model that has none;
+    6. the rest;
+    7. models whose starts fail.
 
     So whoever starts finds a place beside all that stays. What goes makes room here at once; that nothing is started
     before it is gone is held where it is started.
@@ -290,10 +293,12 @@ def grant(
     startable = [wish for wish in wishes if wish.can_start]
     sharing.fill(wishes, lambda wish: min(wish.awake, wish.min_replicas))  # 1
     sharing.fill(wishes, lambda wish: min(wish.awake, wish.bounded))  # 2
-    sharing.fill(startable, lambda wish: wish.min_replicas)  # 3
-    sharing.fill(startable, lambda wish: min(1, wish.bounded))  # 4
-    sharing.fill(startable, lambda wish: wish.bounded)  # 5
-    sharing.fill(wishes, lambda wish: wish.bounded)  # 6
+    owed = [wish for wish in startable if wish.is_owed]
+    sharing.fill(owed, lambda wish: min(wish.awake + 1, wish.bounded))  # 3
+    sharing.fill(startable, lambda wish: wish.min_replicas)  # 4
+    sharing.fill(startable, lambda wish: min(1, wish.bounded))  # 5
+    sharing.fill(startable, lambda wish: wish.bounded)  # 6
+    sharing.fill(wishes, lambda wish: wish.bounded)  # 7
     return {wish.model: sharing.grant(wish) for wish in wishes}
 
 

@@ -77,7 +77,7 @@ class Paced:
         )
 
     def _proposal(self, seen: Situation, answer: Answer, now_s: float) -> Proposal:
-        wanted, held_by, because = answer.wanted, answer.held_by, answer.because
+        wanted, asked, held_by, because = answer.wanted, max(0, answer.asked), answer.held_by, answer.because
         if wanted < seen.standing and not seen.may_shrink:
             wanted = seen.standing
             held_by = "window" if seen.is_complete else "no data"
@@ -85,10 +85,10 @@ class Paced:
             why = FLOORS[seen.floor_by] if seen.floor_by else ""
             wanted, held_by = seen.floor, seen.floor_by
             because = f"{because}; not below {seen.floor} while {why}"
-        if held_by is None and wanted == seen.within(answer.asked):
+        if held_by is None and wanted == seen.within(asked):
             # As asked, beyond minimum and maximum too: the final clamp is the one that says so.
-            return Proposal(answer.asked, answer.asked, because, None, None, answer.inputs)
-        return Proposal(wanted, answer.asked, because, held_by or "pace", self._next_s, answer.inputs)
+            return Proposal(asked, asked, because, None, None, answer.inputs)
+        return Proposal(wanted, asked, because, held_by or "pace", self._next_s, answer.inputs)
 
 
 LawFactory = Callable[[Scaling, int, float], tuple[Law, float]]

@@ -54,6 +54,8 @@ class ThresholdSteps:
         return Proposal(asked, asked, above, inputs=self._inputs(seen))
 
     def _down(self, seen: Situation, below: str, now_s: float) -> Proposal:
+        if not seen.standing:
+            return self._stay(seen, 0, below, None)
         asked = seen.standing - 1
         if not seen.is_complete:
             return self._stay(seen, asked, f"{below}, but not every gateway is heard", "no data")
