@@ -111,7 +111,7 @@ class Casting:
         scaling = plan.spec.scaling
         counts = cheapest(need, offers, scaling.min_replicas, scaling.max_replicas)
         left_s = plan.spec.max_wait_s - demand.oldest_wait_s
-        took_s = {offer.name: self._ready_s(plan, offer.name) for offer in offers}
+        took_s = {offer.name: self._roster.ready_s(plan, offer.name) for offer in offers}
         slow = [o.name for o, count in zip(offers, counts, strict=True) if count and took_s[o.name] > left_s]
         startable = [offer.name for offer in offers if offer.can_start]
         if not slow or not startable:
@@ -123,9 +123,3 @@ class Casting:
             f"{took_s[slow[0]]:.0f} s, and requests wait {plan.spec.max_wait_s:g} s at most"
         )
         return [replace(offer, can_start=offer.name in allowed) for offer in offers]
-
-    def _ready_s(self, plan: Plan, variant: str) -> float:
-        """From a launch to serving, as far as that is known; what is not known is not held against it."""
-        cold = self._roster.cold
-        start_s = cold.expected_s(plan.model, plan.spec_as(variant).expected_start_s, kind=variant)
-        return (start_s or 0.0) + (cold.fetch_s(plan.model) or 0.0)

@@ -4,8 +4,8 @@ Grow first: what is to be started is started before anybody who serves for it go
 only there, one that stays for the time being goes first, and the other is started once its end was seen:
 
 - one that was started under former settings at once, as everywhere else (``renewing``);
-- another one when the model has been short of what is needed for its scale-down delay. What serves is worth more than
-  what may never start.
+- another one when the model has been short of what is needed for its scale-down delay; the last one that serves only if
+  the other is there before requests give up. What serves is worth more than what may never start.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ class Mixed:
             return []
         first = next((r for r in reversed(bridging) if plan.is_outdated(r)), None)
         if first is None and self._is_short(plan, lineup, now_s):
-            first = bridging[-1]
+            serving = sum(r.state is State.SERVING for r in replicas)
+            # Else the quicker one would be started again, and go again.
+            in_time = self._roster.ready_s(plan, starts[0]) <= plan.spec.max_wait_s
+            first = bridging[-1] if serving > 1 or in_time else None
         if first is None or not self._fits_instead(plan, first, starts[0], len(lineup.parts), launching):
             return []
         self._short_since_s.pop(plan.model, None)

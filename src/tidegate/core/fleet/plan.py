@@ -133,7 +133,11 @@ class Plan:
             return proposal
         if self.hand.is_over(proposal.asked, now_s):
             self.hand = None
-            return proposal
+            if demand.complete_since_s is not None:
+                return proposal
+            # The law is in the dark, and what it last saw may be as old as the number.
+            self.autoscaler.adopt(ceil(standing.live), now_s)
+            return self.autoscaler.propose(demand, standing, now_s)
         return self.hand.put_upon(proposal, self.spec.scaling.schedule)
 
     def set_by_hand(self, event: ScaledByHand, now_s: float) -> None:

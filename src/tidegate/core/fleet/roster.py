@@ -46,6 +46,11 @@ class Roster:
         plan = self.plans.get(replica.model)
         return plan.spec if plan else replica.spec
 
+    def ready_s(self, plan: Plan, variant: str) -> float:
+        """From a launch to serving, as far as that is known; what is not known is not held against it."""
+        start_s = self.cold.expected_s(plan.model, plan.spec_as(variant).expected_start_s, kind=variant)
+        return (start_s or 0.0) + (self.cold.fetch_s(plan.model) or 0.0)
+
     def launch(
         self,
         plan: Plan,

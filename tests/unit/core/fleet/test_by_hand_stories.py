@@ -63,6 +63,20 @@ def test_it_is_a_ceiling_too_and_the_lower_classes_are_told_so(world, spec):
     assert not world.model_route().sheds
 
 
+def test_when_it_ends_in_the_dark_what_runs_stays_until_something_is_known(world, spec):
+    world.configure(0, {M: spec})
+    world.report(0, in_flight=4)
+    by_hand(world, 1, 3, for_s=60, at_least=True)
+    ready(world, 2, 1, 2, 3)
+    world.run(3, 30, in_flight=4)
+    for at in range(31, 200):
+        world.tick(at)
+    assert world.desired() == 3
+    assert world.decisions[-1].held_by == "no data"
+    world.run(200, 300, in_flight=4)
+    assert world.desired() == 1
+
+
 @pytest.mark.parametrize("policy", list(ScalingPolicy))
 def test_no_law_asks_for_fewer_than_none_while_a_hand_holds_one(world, spec, policy):
     world.configure(0, {M: replace(spec, scaling=replace(spec.scaling, policy=policy))})

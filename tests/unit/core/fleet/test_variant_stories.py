@@ -159,6 +159,16 @@ def test_at_the_most_replicas_a_larger_one_takes_the_place_of_a_small_one_after_
     assert serving(world) == ["m-2"]
 
 
+def test_the_last_one_that_serves_does_not_go_for_one_that_would_be_too_late_for_whoever_waits(world, mixed):
+    """With nobody left the small one would be started again, as the only one in time, and would go again."""
+    world.configure(0, {M: mixed(max_replicas=1, start=300.0, max_wait=100.0)})
+    world.report(0, queued=5)
+    world.ready(60, "m-1")
+    world.run(61, 400, in_flight=16, queued=40)
+    assert launched(world) == {"m-1": "small"}
+    assert serving(world) == ["m-1"]
+
+
 def test_where_money_leaves_no_room_beside_it_a_swap_shrinks_first_and_never_breaks_the_cap(world, mixed):
     world.configure(0, {M: mixed()}, max_cost_per_h=4.5)
     world.report(0, queued=5)
