@@ -27,6 +27,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
     """
     coming_up: float = 0
     serving: float = 0
+    others = False
     live: float = 0
     kept: float = 0
     slots = there = warm = asleep = 0
@@ -40,6 +41,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         share = share_of(replica) if is_mixed else 1
         if replica.state is State.SERVING:
             serving += share
+            others |= bool(replica.variant)
             live += share
             there += 1
             slots += replica.spec.slots
@@ -80,6 +82,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         asleep,
         plan.bounds,
         is_owed=launched_s < went_s and now_s <= went_s + OWED_S,
+        has_others=others,
     )
 
 

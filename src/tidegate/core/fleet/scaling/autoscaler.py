@@ -56,6 +56,8 @@ class Standing:
     """Between which the number can be, where that is not what the settings say: of variants that carry less or more."""
     is_owed: bool = False
     """One has gone for another that is to take its place, and that has not been started yet."""
+    has_others: bool = False
+    """Some of those that serve are not of the first variant."""
 
 
 class Autoscaler:
@@ -122,6 +124,7 @@ class Autoscaler:
             readiness=standing.readiness,
             engines=standing.engines,
             exact=standing.serving if standing.bounds else None,
+            has_others=standing.has_others,
         )
         proposal = self._policy.propose(seen, now_s)
         if scaling.schedule.floors:

@@ -174,9 +174,19 @@ class Pace:
             return None
         return max(self._most[0], self._well[0] if now_s <= self._well[1] + KEPT_S else 0.0)
 
-    def look(self, past: Past, serving: float, slots: int, capacity: Capacity | None, now_s: float) -> None:
-        """Learn from the last minute, if it was a steady one."""
-        if serving != self._serving:
+    def look(
+        self,
+        past: Past,
+        serving: float,
+        slots: int,
+        capacity: Capacity | None,
+        now_s: float,
+        *,
+        has_others: bool = False,
+    ) -> None:
+        """Learn from the last minute, if it was a steady one, and no other variants were there that hold another number
+        of requests for another time."""
+        if has_others or serving != self._serving:
             self._serving, self._since_s = serving, now_s
         if now_s < self._next_s:
             return

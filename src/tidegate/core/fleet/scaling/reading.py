@@ -117,7 +117,9 @@ class Reader:
         demand, past = seen.demand, seen.demand.past
         lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
         self._arrivals.look(past, now_s)
-        self._pace.look(past, seen.strength, seen.slots, demand.capacity, now_s)
+        self._pace.look(
+            past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others
+        )
         self._clients.look(past, now_s)
         memory, latency = self._memory.look(seen), self._latency.look(seen, now_s)
         full = self._fullest(seen, now_s)

@@ -129,6 +129,8 @@ class Situation:
     """The serving replicas' pages, where there are any. Only for a law that ``reads_engines``."""
     exact: float | None = None
     """``serving`` before it was made whole; None: it is whole."""
+    has_others: bool = False
+    """Some of those that serve are not of the first variant: what answers take says nothing of one that is."""
 
     @property
     def strength(self) -> float:
