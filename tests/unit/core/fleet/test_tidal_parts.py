@@ -161,14 +161,55 @@ class TestWhatAReplicaCarries:
         assert pace.samples == 0
 
     @given(st.floats(1.0, 60.0), st.floats(0.1, 60.0))
-    def test_a_stricter_promise_never_carries_more(self, ttft_s, tpot_ms):
+    def test_a_stricter_promise_never_carries_more_while_it_can_be_kept(self, ttft_s, tpot_ms):
         pace = learned([(15, truth(15)), (40, truth(40))])
         lengths, most = (PROMPT, OUTPUT), (256.0, "slots")
         strict = full_replica(pace, None, lengths, Promise(ttft_s, tpot_ms / 1e3), most, 72.0, 1)
         lax = full_replica(pace, None, lengths, Promise(2 * ttft_s, 2 * tpot_ms / 1e3), most, 72.0, 1)
 
-        assert strict.batch <= lax.batch
-        assert strict.requests_per_s <= lax.requests_per_s
+        if strict.token_alone_s is None:
+            assert strict.batch <= lax.batch
+            assert strict.requests_per_s <= lax.requests_per_s
+        else:
+            assert strict.token_alone_s > tpot_ms / 1e3
+            assert strict.batch >= lax.batch, "it is not planned for"
+
+    def test_what_one_alone_does_not_get_is_not_planned_for(self):
+        """15 ms a token are promised at 10: replicas are filled as far as their memory goes, and each answer is late."""
+        pace = learned([(2, truth(2)), (15, truth(15)), (40, truth(40))])
+        lengths, most = (PROMPT, OUTPUT), (256.0, "slots")
+        kept = full_replica(pace, None, lengths, Promise(3.0, 0.02), most, 72.0, 1)
+        none = full_replica(pace, None, lengths, Promise(3.0, 0.01), most, 72.0, 1)
+
+        assert kept.token_alone_s is None
+        assert kept.batch < 12
+        assert none.token_alone_s == pytest.approx(0.0155, rel=0.1)
+        assert (none.batch, none.bound_by) == (pytest.approx(0.9 * 72), "memory")
+        hovers = Promise(3.0, 1.002 * none.token_alone_s)
+        near = full_replica(pace, None, lengths, hovers, most, 72.0, 1)
+        still = full_replica(pace, None, lengths, hovers, most, 72.0, 1, gave_up=True)
+        assert near.token_alone_s is None
+        assert still.token_alone_s is not None, (
+            "what hovers about the promise is not given up and taken up in turn"
+        )
+
+    def test_what_one_alone_takes_is_looked_into_before_it_is_said(self):
+        """Full ones only have been seen, at 105 ms a token where 30 are promised. Half as full is what is tried next."""
+        pace = learned([(200, truth(200))])
+        full = full_replica(pace, None, (PROMPT, OUTPUT), Promise(3.0, 0.03), (256.0, "slots"), None, 1)
+
+        assert full.token_alone_s is None
+        assert full.batch == pytest.approx(100, rel=0.02)
+
+    def test_a_prompt_that_takes_longer_than_the_first_token_may_is_not_planned_for(self):
+        capacity = Capacity(Kind(ModelId("m"), "vllm"))
+        pace = learned([(2, 1.0), (4, 1.1)], 8000, 10)
+        prompt_s = capacity.prefill_s(8000, 0) - capacity.prefill.k0
+        promise = Promise(0.5 * prompt_s, 0.2)
+        full = full_replica(pace, capacity, (8000, 10), promise, (16.0, "slots"), None, 1)
+
+        assert full.first_alone_s == pytest.approx(prompt_s + 0.2)
+        assert full.bound_by != "first token"
 
 
 class TestATrend:

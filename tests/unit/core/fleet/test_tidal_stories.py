@@ -40,6 +40,7 @@ class Fleet:
         """Of the engines' pages; None: they have none."""
         self.latency = True
         self.version = "v1"
+        self.promise = Promise(2.0, 0.1)
         self.stuck = False
         """Nothing that starts gets ready."""
 
@@ -100,7 +101,7 @@ class Fleet:
             serving_slots=self.serving * self.slots,
             may_shrink=self.is_heard and self.now_s > 60,
             slots=self.slots,
-            promise=Promise(2.0, 0.1),
+            promise=self.promise,
             coming=tuple(Coming(at_s, at_s + self.start_s) for at_s in self.coming),
             readiness=Readiness(self.start_s, 0.1, 5),
             engines=tuple(
@@ -173,6 +174,32 @@ class TestUp:
 
         assert fleet.standing > asked
         assert fleet.standing <= 2 * asked + 4  # it waits long; each source still says what it says
+
+
+class TestWhatCannotBeKept:
+    """A request alone takes 26 ms a token; 20 ms are promised. Three a second come, and two full replicas end 5.6."""
+
+    def slow(self, rate):
+        fleet = Fleet(start_s=20.0, most=40)
+        fleet.promise = Promise(2.0, 0.02)
+        return fleet.run(1800, rate)
+
+    def test_more_replicas_than_the_rest_needs_are_not_bought(self):
+        """At one request in each it would be sixteen, and no answer in time."""
+        fleet = self.slow(3.0)
+
+        assert max(number for _, number in fleet.numbers) <= 6
+        assert fleet.standing <= 3
+        assert "(one request alone takes 26 ms a token, promised 20 ms: more replicas do not help)" in (
+            fleet.said.because
+        )
+
+    def test_what_can_be_kept_still_is(self):
+        """The rate triples, and what waits beyond the first token's time is worked off."""
+        fleet = self.slow(3.0).run(900, 9.0)
+
+        assert fleet.there <= fleet.serving * SLOTS, "nobody waits"
+        assert 4 <= fleet.standing <= 7
 
 
 class TestDown:

@@ -144,8 +144,10 @@ class Latency:
         """For how long the promise has been broken without a pause."""
         return 0.0 if self._broken_since_s is None else now_s - self._broken_since_s
 
-    def look(self, seen: Situation, now_s: float) -> Estimate:
-        """The answer now. A promise that is kept says how few would do at least, and never asks for more."""
+    def look(self, seen: Situation, full: Full, now_s: float) -> Estimate:
+        """The answer now. A promise that is kept says how few would do at least, and never asks for more; what can be kept
+        at no number asks for none.
+        """
         demand, promise = seen.demand, seen.promise
         first = None if demand.ttft_p90_s is None else demand.ttft_p90_s / promise.ttft_s
         token = None if demand.tpot_p90_s is None else demand.tpot_p90_s / promise.tpot_s
@@ -160,6 +162,8 @@ class Latency:
         if not demand.peak:
             self._broken_since_s = None
             return Estimate("latency", 0.0, 1.0, age_s)
+        first = first if full.first_alone_s is None else None
+        token = token if full.token_alone_s is None else None
         if max(first or 0.0, token or 0.0) > 1.0 and demand.concurrency > 0:
             if self._broken_since_s is None:
                 self._broken_since_s = now_s

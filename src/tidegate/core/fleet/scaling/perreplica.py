@@ -13,6 +13,9 @@ gateways have learned a ``Capacity``, that is what is believed until there are s
 The largest ``B`` is where the first of these ends: the engine's memory, its batch size, or answers in time, all but a stated
 share. How many are late beside ``B`` others by chance is reckoned by the laws of ``core.queueing``. For what may come within
 a lead time there is a second number, the *brim*: as full as can be without a line.
+
+What even one request alone does not get, its tokens or its first one as soon as promised, is kept at no number of replicas.
+That part of the promise is left out then, and the rest planned for.
 """
 
 from __future__ import annotations
@@ -56,6 +59,10 @@ LATE = 0.05
 first, the others because batches and prompts beside them differ by chance."""
 BRIM = 0.5
 """The same of one that is as full as can be without a line: the mean answer is just in time."""
+ALONE = 2.0
+"""Seen beside so few, what a request takes alone is known; so it is when the fullest were twice as full as the emptiest."""
+EXPLORE = 0.5
+"""Of the emptiest seen, how full replicas are planned at least until that is known."""
 IRREGULAR = 0.75
 """Half the sum of the squared variations: arrivals by chance, and prompts half as irregular."""
 
@@ -72,6 +79,10 @@ class Full:
     """The most that it ends a second before a line forms, although half of the answers are late by then."""
     bound_by: str
     """What forbids one more: ``time``, ``first token``, ``memory``, ``slots``, ``concurrency_target`` or ``what was seen``."""
+    token_alone_s: float | None = None
+    """What a token takes where a request is alone, if that is more than promised; None: it can be kept."""
+    first_alone_s: float | None = None
+    """The same of the prompt with its first token."""
 
 
 class _Seen:
@@ -108,6 +119,8 @@ class Pace:
         """Requests a second that a replica ended in the last minute in which some waited, and when that was."""
         self._well = (0.0, 0.0)
         """The most that one ended in a minute in which nobody did, and when."""
+        self._batch = 1.0
+        """How full replicas were when last looked at."""
         self._next_s = 0.0
         self._serving = 0.0
         self._since_s = 0.0
@@ -161,6 +174,17 @@ class Pace:
         k0, k1 = self._terms
         return max(1.0, output) * (k0 + k1 * batch) + self._prompt_token_s * prompt * batch
 
+    @property
+    def knows_alone(self) -> bool:
+        """What a request takes alone has been seen, or follows from what was."""
+        batches = [one.batch for one in self._seen.values()]
+        return bool(batches) and (min(batches) <= ALONE or max(batches) >= min(batches) / EXPLORE)
+
+    @property
+    def emptiest(self) -> float:
+        """Requests in a replica when there were fewest."""
+        return min([one.batch for one in self._seen.values()], default=self._batch)
+
     def prompt_s(self, prompt: float) -> float:
         """What a prompt takes from those beside it."""
         return self._prompt_token_s * prompt
@@ -196,12 +220,12 @@ class Pace:
         if prompt is None or output is None:
             return
         output = max(1.0, output)
+        self._batch = batch = (past.mean_in_flight(OVER_S, now_s) or 0.0) / max(1e-9, serving)
         took_s = self._took_s(past, now_s)
         if took_s is None or not serving:
             if capacity is not None and not self._samples:
                 self._terms, self._prompt_token_s = _told(capacity, prompt, output), 0.0
             return
-        batch = (past.mean_in_flight(OVER_S, now_s) or 0.0) / serving
         is_waited_for = (past.mean_queued(OVER_S, now_s) or 0.0) > max(1.0, WAITING * batch * serving)
         each = batch / took_s
         if is_waited_for:
@@ -284,22 +308,28 @@ def full_replica(
     room: float | None,
     servers: int,
     most_per_s: float | None = None,
+    *,
+    gave_up: bool = False,
 ) -> Full:
     """The fullest replica that keeps the promise.
 
     ``lengths`` are the mean prompt and answer in tokens; ``most`` is the largest batch allowed and the name of what
     allows it; ``room`` is how many requests fit into its memory, None when that is not known; ``servers`` is how many
-    replicas a prompt has to choose from; ``most_per_s`` is what a replica was seen to do at most.
+    replicas a prompt has to choose from; ``most_per_s`` is what a replica was seen to do at most. Tokens are given up when of
+    requests alone not even half are in time, and if they have been (``gave_up``) until all but the stated share would be.
     """
     batch, by = most
     if room is not None and MEMORY_SHARE * room < batch:
         batch, by = max(1.0, MEMORY_SHARE * room), "memory"
     if lengths is None or not pace.is_known:
         return Full(batch, None, None, by)
-    replica = _Replica(pace, capacity, lengths, promise, max(1, servers))
+    replica = _Replica(pace, capacity, lengths, promise, max(1, servers), gave_up=gave_up)
     brim = replica.per_s(replica.fullest(batch, BRIM))
     if replica.late(batch) > LATE:
         batch = replica.fullest(batch, LATE)
+        if not pace.knows_alone:
+            # A line through what was seen may be steeper than that of the prior: one step at a time.
+            batch = max(batch, min(most[0], EXPLORE * pace.emptiest))
         by = "first token" if replica.late_first(batch) > LATE / 2 else "time"
     rate = replica.per_s(batch)
     if most_per_s is not None and most_per_s < rate:
@@ -307,7 +337,7 @@ def full_replica(
         batch = max(1.0, min(batch, rate * replica.alone_s / max(1e-9, 1.0 - rate * replica.each_s)))
     if most_per_s is not None:
         brim = min(brim, most_per_s)
-    return Full(batch, rate, brim, by)
+    return Full(batch, rate, max(brim, rate), by, replica.token_alone_s, replica.first_alone_s)
 
 
 class _Replica:
@@ -320,6 +350,8 @@ class _Replica:
         lengths: tuple[float, float],
         promise: Promise,
         servers: int,
+        *,
+        gave_up: bool,
     ) -> None:
         prompt, self._output = lengths[0], max(1.0, lengths[1])
         self._promise, self._servers = promise, servers
@@ -330,29 +362,41 @@ class _Replica:
         self._is_told = capacity is not None
         if capacity is not None:
             self._prompt_s = max(1e-6, capacity.prefill_s(prompt, 0.0) - capacity.prefill.k0)
+        self.token_alone_s = self.first_alone_s = None
+        if pace.knows_alone and self._late_tokens(1.0) > (LATE if gave_up else BRIM):
+            self.token_alone_s = self._token_s(1.0)
+        if self._is_told and self._slack_s <= 0.0:
+            self.first_alone_s = self._prompt_s + promise.tpot_s
 
     def per_s(self, batch: float) -> float:
         """Requests that it ends a second."""
         return batch / max(1e-9, self.alone_s + self.each_s * batch)
 
     def late(self, batch: float) -> float:
-        """Share of the answers of which the first token comes late, or the others do."""
-        return self.late_first(batch) + self._late_tokens(batch)
+        """Share of the answers of which the first token comes late, or the others do; without what cannot be kept."""
+        return self.late_first(batch) + (0.0 if self.token_alone_s is not None else self._late_tokens(batch))
 
     def late_first(self, batch: float) -> float:
         """Share of first tokens that are late, since other prompts are computed first. 0 where nobody has learned how long
-        a prompt takes."""
-        if not self._is_told:
+        a prompt takes, and where each would be late."""
+        if not self._is_told or self.first_alone_s is not None:
             return 0.0
-        slack_s = self._promise.ttft_s - self._promise.tpot_s - self._prompt_s
         busy = self.per_s(batch) * self._prompt_s
-        return late_share(slack_s, busy, self._servers, self._prompt_s, IRREGULAR)
+        return late_share(self._slack_s, busy, self._servers, self._prompt_s, IRREGULAR)
+
+    @property
+    def _slack_s(self) -> float:
+        """How long a prompt may wait and its first token be in time."""
+        return self._promise.ttft_s - self._promise.tpot_s - self._prompt_s
+
+    def _token_s(self, batch: float) -> float:
+        """Mean time of a token after the first. What an answer takes has its own prompt in it."""
+        took_s = self.alone_s + self.each_s * batch
+        return max(LEFT_LEAST * took_s, took_s - self._prompt_s) / self._output
 
     def _late_tokens(self, batch: float) -> float:
         """Share of answers whose tokens come slower than promised."""
-        # What an answer takes has its own prompt in it.
-        took_s, rate = self.alone_s + self.each_s * batch, self.per_s(batch)
-        token_s = max(LEFT_LEAST * took_s, took_s - self._prompt_s) / self._output
+        rate, token_s = self.per_s(batch), self._token_s(batch)
         grows_s = self.each_s / self._output
         spread_s = pace_spread_s(token_s, rate, self._beside_s, self._output, grows_s, batch)
         return 1.0 - normal_share((self._promise.tpot_s - token_s) / spread_s)

@@ -5,6 +5,7 @@ It owns what is learned and decides nothing. Each look takes in the situation on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 from tidegate.core.fleet.scaling.clients import Clients
@@ -117,12 +118,11 @@ class Reader:
         demand, past = seen.demand, seen.demand.past
         lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
         self._arrivals.look(past, now_s)
-        self._pace.look(
-            past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others
-        )
+        self._pace.look(past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others)
         self._clients.look(past, now_s)
-        memory, latency = self._memory.look(seen), self._latency.look(seen, now_s)
+        memory = self._memory.look(seen)
         full = self._fullest(seen, now_s)
+        latency = self._latency.look(seen, full, now_s)
         load = self._load(seen, full, lead_s, now_s)
         ledger = by_ledger(demand, full, load)
         self._doubt(seen, latency, ledger, now_s)
@@ -152,12 +152,18 @@ class Reader:
                 self._room(seen, now_s),
                 seen.serving,
                 self._pace.most_per_s(now_s),
+                gave_up=self._full is not None and self._full.token_alone_s is not None,
             )
         full, trust = self._full, self._trust
         if trust >= 1.0 or full.requests_per_s is None:
             return full
         brim = full.brim_per_s or full.requests_per_s
-        return Full(max(1.0, trust * full.batch), trust * full.requests_per_s, trust * brim, full.bound_by)
+        return replace(
+            full,
+            batch=max(1.0, trust * full.batch),
+            requests_per_s=trust * full.requests_per_s,
+            brim_per_s=trust * brim,
+        )
 
     def _most(self, seen: Situation) -> tuple[float, str]:
         target = self._scaling.concurrency_target

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tidegate.core.fleet.scaling.perreplica import Full
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Situation
 from tidegate.core.fleet.scaling.reading import Reading
-from tidegate.core.settings import Scaling
+from tidegate.core.settings import Promise, Scaling
 
 
 def said(scaling: Scaling, seen: Situation, reading: Reading, by: str, asked: int, *, is_late: bool) -> str:
@@ -19,10 +20,22 @@ def said(scaling: Scaling, seen: Situation, reading: Reading, by: str, asked: in
         words = f"{load.rate_per_s:.2f} requests/s at {full.requests_per_s:.2f} a replica ({full.bound_by})"
         words += f", {load.excess:.0f} waiting beyond that" if load.excess >= 1 else ""
         verb = "need"
+    words += _beyond(full, seen.promise)
     if reading.reserve > 0.005:
         words += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
     words += ", one in place of a start that is overdue" if is_late else ""
     return f"{words} {verb} {asked}" if by == "ledger" else f"{words}; {by} needs {asked}"
+
+
+def _beyond(full: Full, promise: Promise) -> str:
+    """What is promised and would not be kept by any number."""
+    slow: list[str] = []
+    if full.token_alone_s is not None:
+        took_ms, promised_ms = 1e3 * full.token_alone_s, 1e3 * promise.tpot_s
+        slow.append(f"takes {took_ms:.0f} ms a token, promised {promised_ms:.0f} ms")
+    if full.first_alone_s is not None:
+        slow.append(f"has its first token after {full.first_alone_s:.1f} s, promised {promise.ttft_s:g} s")
+    return f" (one request alone {' and '.join(slow)}: more replicas do not help)" if slow else ""
 
 
 def because(scaling: Scaling, why: str, reading: Reading, wanted: int, held_by: str | None) -> str:
