@@ -13,12 +13,8 @@ D1 = Story(
     wrong="the whole decision is given up: it neither shrinks nor grows",
     right="the other five speak: the 6 that are needed stay, and it grows when the load does",
     inputs=Told(
-        world=World(serving=6, load_s=60.0),
-        steps=(
-            Step(at_s=0, demand=53),
-            Step(at_s=400, pages=Pages.ONE_MISSING),
-            Step(at_s=700, demand=110),
-        ),
+        world=World(serving=6),
+        steps=(Step(at_s=0, demand=53), Step(at_s=400, pages=Pages.ONE_MISSING), Step(at_s=700, demand=110)),
         until_s=1_200,
     ),
     checks=(Bounds(405, 1_200, least=6), Reaches(1_200, least=8)),
@@ -30,7 +26,7 @@ D2 = Story(
     wrong="the trigger reads 0 and looks healthy",
     right="absent is not 0: 6 replicas, 54 of 60 slots taken, are needed",
     inputs=Told(
-        world=World(serving=6, load_s=60.0),
+        world=World(serving=6),
         steps=(Step(at_s=0, demand=54), Step(at_s=400, pages=Pages.UNNAMED)),
         until_s=1_300,
     ),
@@ -43,7 +39,7 @@ D2_NAN = Story(
     wrong="NaN is compared with a threshold, or counted as 0",
     right="what is no number is not known: 6 replicas, 54 of 60 slots taken, are needed",
     inputs=Told(
-        world=World(serving=6, load_s=60.0),
+        world=World(serving=6),
         steps=(Step(at_s=0, demand=54), Step(at_s=400, pages=Pages.NAN)),
         until_s=1_300,
     ),
@@ -85,7 +81,7 @@ D7 = Story(
     wrong="a third of the concurrency is missing, and a third of the replicas goes",
     right="its last figures stand: no fewer than the 6 that are needed",
     inputs=Told(
-        world=World(serving=6, gateways=3, load_s=60.0),
+        world=World(serving=6, gateways=3),
         steps=(Step(at_s=0, demand=54), Step(at_s=400, heard=2)),
         until_s=900,
     ),

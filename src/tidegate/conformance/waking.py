@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.conformance.checks import Ended, Reaches, Starts
-from tidegate.conformance.story import About, Flow, Pages, Simulated, Step, Story, Told, World
-from tidegate.conformance.system import (
+from tidegate.conformance.at_zero import (
     bounded_hold,
     listening_is_not_ready,
     loads_longer_than_the_client_waits,
@@ -13,6 +11,8 @@ from tidegate.conformance.system import (
     sleeper_without_its_device,
     wakes_the_cheapest,
 )
+from tidegate.conformance.checks import Ended, Reaches, Starts
+from tidegate.conformance.story import About, Flow, Pages, Simulated, Step, Story, Told, World
 
 C1 = Story(
     id="C1",
@@ -59,9 +59,7 @@ C7 = Story(
     wrong="the metrics server is down, so zero stays zero",
     right="who waits is known without it: one is on its way at once",
     inputs=Told(
-        world=World(least=0),
-        steps=(Step(at_s=0, pages=Pages.ABSENT), Step(at_s=60, demand=1)),
-        until_s=90,
+        world=World(least=0), steps=(Step(at_s=0, pages=Pages.ABSENT), Step(at_s=60, demand=1)), until_s=90
     ),
     checks=(Reaches(62, least=1),),
     about=About.SYSTEM,

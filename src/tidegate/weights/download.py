@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import re
 import time
 from collections.abc import Callable
@@ -19,9 +18,11 @@ from dataclasses import dataclass
 import aiohttp
 
 from tidegate.weights.errors import SourceChanged, WeightsError, WrongChecksum
+from tidegate.weights.hashing import Hashing
 from tidegate.weights.pace import Pace
 from tidegate.weights.partial import About, Partial
 from tidegate.weights.parts import Part, Parts
+from tidegate.weights.remote import Remote
 from tidegate.weights.source import shown
 from tidegate.weights.web import READ_BYTES, Again, Waits, Web
 
@@ -29,27 +30,8 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 _LEAST_PART_BYTES = 1024 * 1024
 _PART_BYTES = 64 * 1024 * 1024
 _LOOK_AGAIN_S = 0.05
-_HASH_BYTES = 4 * 1024 * 1024
 _NOTE_EVERY_S = 1.0
 _CHANGES_MAX = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """One file at a source."""
-
-    name: str
-    """Below the folder that it goes to."""
-    url: str
-    size: int | None = None
-    sha256: str | None = None
-    git_sha1: str | None = None
-    """As git names the contents: for small files of a hub, which have no other checksum."""
-
-    @property
-    def is_checked(self) -> bool:
-        """There is something to compare with at the end."""
-        return self.sha256 is not None or self.git_sha1 is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +144,7 @@ class Download:
         missing = self._partial.ranges.missing(about.size)
         fair = -(-about.size // self._connections)
         parts = Parts(missing, max(_LEAST_PART_BYTES, min(_PART_BYTES, fair)), _LEAST_PART_BYTES)
-        hashing = _Hashing(self._partial, about.size, self._remote)
+        hashing = Hashing(self._partial, about.size, self._remote)
         is_over = asyncio.Event()
         following = asyncio.create_task(self._follow(hashing, is_over))
         try:
@@ -227,7 +209,7 @@ class Download:
         if found[1] is None or int(found[1]) != part.at:
             raise WeightsError(f"{shown(self._remote.url)} sends other bytes than it was asked for")
 
-    async def _follow(self, hashing: _Hashing, is_over: asyncio.Event) -> None:
+    async def _follow(self, hashing: Hashing, is_over: asyncio.Event) -> None:
         """Notes and checksum, while bytes arrive and once more when they have."""
         while True:
             is_last = is_over.is_set()
@@ -258,51 +240,11 @@ class Download:
             await self._pace.spend(len(data))
         return await self._checked(at)
 
-    async def _checked(self, size: int, hashing: _Hashing | None = None) -> Fetched:
-        hashing = hashing or _Hashing(self._partial, size, self._remote)
+    async def _checked(self, size: int, hashing: Hashing | None = None) -> Fetched:
+        hashing = hashing or Hashing(self._partial, size, self._remote)
         sha256 = await asyncio.to_thread(hashing.finish)
         await asyncio.to_thread(self._partial.settle)
         return Fetched(sha256, size)
-
-
-class _Hashing:
-    """The checksums of a file that may still be arriving."""
-
-    def __init__(self, partial: Partial, size: int, remote: Remote) -> None:
-        self._partial = partial
-        self._size = size
-        self._remote = remote
-        self._at = 0
-        self._sha256 = hashlib.sha256()
-        self._git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False) if remote.git_sha1 else None
-
-    def upto(self, frontier: int) -> None:
-        """All bytes before this one are here."""
-        while self._at < frontier:
-            data = self._partial.read(self._at, min(_HASH_BYTES, frontier - self._at))
-            if not data:
-                return
-            self._at += len(data)
-            self._sha256.update(data)
-            if self._git is not None:
-                self._git.update(data)
-
-    def finish(self) -> str:
-        """The SHA-256 of the whole.
-
-        Raises:
-            WrongChecksum: it is not what was expected.
-        """
-        self.upto(self._size)
-        remote, found = self._remote, self._sha256.hexdigest()
-        where = shown(remote.url)
-        if self._at != self._size:
-            raise WrongChecksum(f"{where} has {self._at} bytes here, not {self._size}")
-        if remote.sha256 is not None and found != remote.sha256:
-            raise WrongChecksum(f"{where} has the SHA-256 {found}, not {remote.sha256}")
-        if remote.sha256 is None and self._git is not None and self._git.hexdigest() != remote.git_sha1:
-            raise WrongChecksum(f"{where} is not the file that the repository lists")
-        return found
 
 
 def _range(start: int, end: int) -> dict[str, str]:

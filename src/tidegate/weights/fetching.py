@@ -12,12 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from tidegate.weights.download import Download, Fetched, Remote
+from tidegate.weights.download import Download, Fetched
 from tidegate.weights.errors import WeightsError, WrongChecksum
 from tidegate.weights.listing import Listing, listing_of, signer_for
 from tidegate.weights.pace import Pace
 from tidegate.weights.partial import Partial
 from tidegate.weights.refs import Ref, StoredFile, digest_of
+from tidegate.weights.remote import Remote
 from tidegate.weights.settings import Endpoints
 from tidegate.weights.source import Source
 from tidegate.weights.store import Store

@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from tidegate.weights.download import Remote
 from tidegate.weights.errors import WeightsError, WrongChecksum
+from tidegate.weights.remote import Remote
 from tidegate.weights.settings import Endpoints
 from tidegate.weights.source import Source, is_safe_name, shown
 from tidegate.weights.web import Anonymous, AwsSigner, Bearer, Signer, Web
