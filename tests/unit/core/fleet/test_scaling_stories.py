@@ -495,6 +495,22 @@ def test_where_nothing_changes_nothing_new_is_said(world, settings, policy, in_f
     assert world.decisions[before:] == []
 
 
+def test_in_a_crowd_that_grows_and_goes_what_is_asked_for_is_not_told_again_and_again(world, settings):
+    """Two at most, and a crowd that changes each second: told are that two run, that the most keeps it there, and that it
+    is the delay which does so later. It was 41 decisions, each with another number asked for."""
+    world.configure(0, {M: settings(max_replicas=2, concurrency_target=8, start=2, scale_down_delay_s=300)})
+    world.report(0, in_flight=0, queued=30)
+    for name, port in (("m-1", 9000), ("m-2", 9001)):
+        world.ready(2, name, port=port)
+    for second in range(3, 300):
+        world.run(second, second, in_flight=16, queued=10 + second)
+    for second in range(300, 600):
+        world.run(second, second, in_flight=8 - second % 5, queued=0)
+
+    told = [(one.desired, one.held_by) for one in world.decisions]
+    assert told == [(0, None), (2, "max_replicas"), (2, "window"), (2, "scale_down_delay")]
+
+
 @pytest.mark.parametrize("policy", [ScalingPolicy.TIDAL, ScalingPolicy.CRON, ScalingPolicy.CONCURRENCY])
 def test_a_schedules_replicas_come_before_its_hour_and_go_after_it(world, settings, policy):
     """Two from minute 10 to minute 20, and starts that take 30 s."""
