@@ -96,6 +96,10 @@ class ModelRoute:
     may_spill: bool = True
     """False: the money of the day is spent."""
     troubles: tuple[AdapterTrouble, ...] = ()
+    growth_slots: int = 0
+    """Slots that replicas which come up, or which may still be started, would add to those that serve."""
+    growth_s: float | None = None
+    """How long it takes to start one; None when that is not known."""
 
 
 @value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tidegate.core.dispatch import outlook
 from tidegate.core.dispatch.held import NOTHING, Held
 from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.line import Line
@@ -61,7 +62,7 @@ def judge(
     """
     if _sheds(line, entry):  # 0
         because = "the fleet is at its limit, and requests of a higher class wait"
-        return Refusal(Outcome.REJECTED_FULL, because, clamp_retry_after(line.clears_s(now_s))), []
+        return Refusal(Outcome.REJECTED_FULL, because, clamp_retry_after(outlook.clears_s(line, now_s))), []
     came_back = line.promises.redeem(entry, now_s)
     kept = NOTHING if came_back else line.promises.kept(entry, now_s)
     late = _late(line, entry, now_s, kept, came_back=came_back)
@@ -128,12 +129,11 @@ def _too_late(
     arrived = entry.arrived
     if not line.anybody_serves():
         return _starts_too_late(line, entry, now_s)
-    rate = line.rate(now_s)
-    if rate is None:
+    wait_s = outlook.wait_s(line, entry, now_s, kept.tokens)
+    if wait_s is None:
         return None
-    wait_s = line.wait_s(entry, rate) + kept.tokens / rate
     left_s = arrived.deadline_s - now_s
-    usual_s = line.waits.service_s() * line.share_of_usual(entry)
+    usual_s = line.waits.service_s() * outlook.share_of_usual(line, entry)
     answer_s = max(usual_s, line.router.least_s(arrived, left_s - wait_s))
     allowed_s = max(LEAST_LEFT * left_s, left_s - answer_s)
     allowed_s = min(allowed_s, line.queue.limits.max_wait_busy_s)
@@ -163,7 +163,7 @@ def _starts_too_late(line: Line, entry: Entry, now_s: float) -> tuple[Outcome, s
 
 def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:
     """The queue is full: contention when somebody serves, else nobody is there."""
-    rate = line.rate(now_s)
+    rate = outlook.rate(line, now_s)
     after_s = 0.0 if rate is None else 0.5 * line.queue.work / rate
     if line.anybody_serves():
         because = f"the queue is full: {full}"
@@ -176,7 +176,7 @@ def _full(line: Line, entry: Entry, full: str, now_s: float) -> Refusal:
 
 def _come_back(line: Line, entry: Entry, now_s: float, after_s: float) -> float:
     """Tell a moment, each a little after the one told before, as fast as the queue takes requests on."""
-    rate = line.rate(now_s)
+    rate = outlook.rate(line, now_s)
     apart_s = APART_UNKNOWN_S
     if rate is not None and line.queue.mean_work is not None:
         apart_s = line.queue.mean_work * line.queue.shared_by(entry) / rate

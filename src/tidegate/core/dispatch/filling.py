@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.core.dispatch import admission, choosing
+from tidegate.core.dispatch import admission, choosing, outlook
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.giving_way import way_for
 from tidegate.core.dispatch.ledger import Entry
@@ -21,7 +21,9 @@ def fill(floor: Floor, line: Line, now_s: float) -> list[DispatchEffect]:
     effects = _fill_aside(floor, line, now_s) if queue.aside else []
     while (first := queue.first(now_s)) is not None:
         entry = first
-        if entry.arrived.deadline_s - now_s < line.waits.least_service_s() * line.share_of_usual(entry):
+        if entry.arrived.deadline_s - now_s < line.waits.least_service_s() * outlook.share_of_usual(
+            line, entry
+        ):
             effects += floor.expire(entry, line, now_s)
             continue
         orders = place(floor, entry, line, now_s)

@@ -6,7 +6,7 @@ two, while it is hedged). The rules that decide which move to make are in ``disp
 
 from __future__ import annotations
 
-from tidegate.core.dispatch import admission, spilling
+from tidegate.core.dispatch import admission, outlook, spilling
 from tidegate.core.dispatch.held import Held
 from tidegate.core.dispatch.ledger import Entry, Ledger, Phase
 from tidegate.core.dispatch.line import Line
@@ -95,7 +95,7 @@ class Floor:
             return self.turn_away(entry, Outcome.EXPIRED_NOBODY, because, now_s, admission.RETRY_AFTER_MIN_S)
         if line.anybody_serves():
             because = f"every replica was busy for {waited_s:.1f} s"
-            wait_s = admission.clamp_retry_after(line.clears_s(now_s))
+            wait_s = admission.clamp_retry_after(outlook.clears_s(line, now_s))
             return self.turn_away(entry, Outcome.EXPIRED_QUEUED, because, now_s, wait_s)
         because = f"no replica came to serve within {waited_s:.1f} s"
         wait_s = admission.retry_after_nobody(line.expected_ready_s(), now_s)

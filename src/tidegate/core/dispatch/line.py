@@ -183,15 +183,6 @@ class Line:
 
     # ---- waits ----
 
-    def rate(self, now_s: float) -> float | None:
-        """Expected tokens a second that leave the queue; None when not known."""
-        held_s, work = self.waits.hold_s(now_s), self.queue.mean_work
-        return None if held_s is None or not work or not self.slots else self.slots * work / held_s
-
-    def wait_s(self, entry: Entry, rate: float) -> float:
-        """How long a newcomer will wait: for those before it, and for a slot."""
-        return (self.queue.ahead(entry) + (self.queue.mean_work or 0.0)) / rate
-
     def expires_s(self, entry: Entry) -> float:
         """When an entry that waits has waited long enough, as things are."""
         limits = self.queue.limits
@@ -202,18 +193,6 @@ class Line:
         """When an entry that waits has waited for as long as it is to before it is spilt; never: infinity."""
         spill = self.config.spill
         return inf if spill is None or spill.max_wait_s is None else entry.queued_s + spill.max_wait_s
-
-    def share_of_usual(self, entry: Entry) -> float:
-        """Of the usual time that a slot is held, what an answer that may not be as long as usual takes."""
-        limit, usual = entry.arrived.max_output_tokens, self.queue.usual_tokens
-        if limit is None or usual is None or limit >= usual:
-            return 1.0
-        return (1.0 + limit) / (1.0 + usual)
-
-    def clears_s(self, now_s: float) -> float:
-        """Until those who wait now have been sent; 0 when that is not known."""
-        rate = self.rate(now_s)
-        return 0.0 if rate is None else self.queue.work / rate
 
     # ---- what is noted ----
 

@@ -7,6 +7,7 @@ allow it. A request goes there once: if it fails there it ends as it would have 
 
 from __future__ import annotations
 
+from tidegate.core.dispatch import outlook
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.spans import REFUSED
@@ -75,8 +76,7 @@ def foreseen(line: Line, entry: Entry, now_s: float) -> str | None:
     if bounds.max_wait_s == 0.0:
         return "no replica is free"
     if line.anybody_serves():
-        rate = line.rate(now_s)
-        wait_s = None if rate is None else line.wait_s(entry, rate)
+        wait_s = outlook.wait_s(line, entry, now_s)
     else:
         ready_s = line.expected_ready_s()
         wait_s = None if ready_s is None else ready_s - now_s

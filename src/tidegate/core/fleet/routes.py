@@ -129,7 +129,15 @@ def model_route(
     for replica in replicas:
         if replica.state is State.SERVING:  # 1
             troubles = troubles_of(plan, replicas)
-            return ModelRoute(plan.model, can_serve=True, sheds=plan.sheds, troubles=troubles)
+            slots, took_s = _growth(plan, replicas, cold, now_s)
+            return ModelRoute(
+                plan.model,
+                can_serve=True,
+                sheds=plan.sheds,
+                troubles=troubles,
+                growth_slots=slots,
+                growth_s=took_s,
+            )
     if plan.kept_at_none is not None:  # 2
         return ModelRoute(plan.model, False, *plan.kept_at_none)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 3
@@ -158,6 +166,25 @@ def model_route(
         obstacle, took_s = taken[0] or obstacle, 0.0
     # Not before the obstacle is gone, though nobody may know how long a start will take then.
     return ModelRoute(plan.model, False, obstacle.because, _sum(obstacle.until_s, took_s or 0.0))  # 6
+
+
+def _growth(
+    plan: Plan, replicas: Sequence[Replica], cold: ColdStarts, now_s: float
+) -> tuple[int, float | None]:
+    """Slots beyond those that serve, and how long a start takes.
+
+    Nobody promises that they will be started. They may be, if it comes to that: up to the model's maximum; where
+    something keeps the number down or starts fail, only what comes up already.
+    """
+    serving = sum(replica.state is State.SERVING for replica in replicas)
+    most = plan.spec.scaling.max_replicas
+    if plan.sheds or plan.variants.block(now_s) is not None:
+        most = serving + sum(replica.is_coming_up for replica in replicas)
+    if most <= serving:
+        return 0, None
+    following = plan.following
+    start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
+    return (most - serving) * plan.spec.slots, _sum(cold.fetch_s(plan.model), start_s)
 
 
 def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
