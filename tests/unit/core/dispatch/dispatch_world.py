@@ -31,6 +31,7 @@ class World:
         expected_ready_s=None,
         sheds=False,
         may_spill=True,
+        growth=(0, None),
     ):
         """``routes`` are (id, slots) or (id, slots, state)."""
         self.version += 1
@@ -38,7 +39,19 @@ class World:
             Route(name, "m", state[0] if state else State.SERVING, Address("127.0.0.1", 1), slots, "openai")
             for name, slots, *state in routes
         )
-        models = (ModelRoute("m", can_serve, because, expected_ready_s, sheds, may_spill),)
+        slots, took_s = growth
+        models = (
+            ModelRoute(
+                "m",
+                can_serve,
+                because,
+                expected_ready_s,
+                sheds,
+                may_spill,
+                growth_slots=slots,
+                growth_s=took_s,
+            ),
+        )
         return self.on(RouteTableChanged(RouteTable(self.version, models, listed)), now_s)
 
     def ask(

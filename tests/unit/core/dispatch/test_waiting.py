@@ -259,6 +259,31 @@ def test_where_an_answer_takes_minutes_waits_are_foreseen_too_and_the_time_to_co
     assert 60.0 <= rejected(effects).retry_after_s <= 240.0
 
 
+@pytest.mark.parametrize(
+    "growth, becomes",
+    [
+        ((0, None), [("flood", Outcome.REJECTED_LATE)]),  # 120 s a slot, one slot, two before it
+        ((9, 20.0), []),  # nine more in 20 s: its turn comes in about a minute
+        ((9, 300.0), [("flood", Outcome.REJECTED_LATE)]),
+        ((9, None), []),  # nobody knows how long a start takes, so nobody is refused for it
+        ((1, 20.0), [("flood", Outcome.REJECTED_LATE)]),  # two slots, from then on
+    ],
+)
+def test_a_flood_that_the_fleet_can_still_grow_for_is_not_told_of_the_wait_at_those_that_serve(
+    growth, becomes
+):
+    world = World(queue=QueueLimits(max_wait_busy_s=120.0))
+    world.table(0, ("m-1", 1), growth=growth)
+    for n in range(6):
+        world.ask(f"p{n}", 150.0 * n, deadline_s=1e6)
+        world.on(UpstreamEnded(f"p{n}", 200, 100, 0, 400), 150.0 * n + 120.0)
+    world.ask("runs", 900.0, deadline_s=1e6)
+    world.ask("waits", 900.0, deadline_s=1e6)
+    world.ask("waits too", 900.0, deadline_s=1e6)
+
+    assert outcomes(world.ask("flood", 901.0, deadline_s=1e6)) == becomes
+
+
 def test_before_anything_is_known_only_a_deadline_that_has_passed_is_hopeless():
     world = World()
     world.table(0, ("m-1", 4))
