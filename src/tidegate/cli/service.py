@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import gc
 import logging
@@ -32,8 +31,9 @@ from tidegate.cli.limits import raise_file_limit
 from tidegate.cli.metrics import FleetMetrics, page_of
 from tidegate.cli.outlets import outlets_for, tell_outlets
 from tidegate.cli.pages import Pages
+from tidegate.cli.policy_file import PolicyFile
 from tidegate.cli.weights_meters import WeightsMeters
-from tidegate.config import PolicyError, differences, load
+from tidegate.config import differences
 from tidegate.config.settings import Settings
 from tidegate.core.dispatch import Dispatcher
 from tidegate.core.effects import Record
@@ -82,9 +82,7 @@ class Service:
         self._begun_with = settings
         """Whose addresses and folders hold until the end."""
         self._names = names_in(settings)
-        self._policy = policy
-        self._overrides = dict(overrides or {})
-        self._policy_stamp = _stamp(policy)
+        self._policy = PolicyFile(policy, overrides or {}, self._take_over)
         self._clock = WallClock()
         self._journal = _journal(settings)
         self._fleets = Fleets(settings)
@@ -132,7 +130,6 @@ class Service:
         self.ready = asyncio.Event()
         """Set once requests are accepted."""
         self.url = ""
-        self._reloading: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._exit_code = 0
 
@@ -193,7 +190,7 @@ class Service:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop, 0)
         loop.add_signal_handler(signal.SIGINT, self._stop, 130)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._policy.reload)
 
     def _stop(self, exit_code: int) -> None:
         if self._stopping.is_set():
@@ -268,7 +265,7 @@ class Service:
     async def _tick_for_ever(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            for step in (self._tick_dispatch, self._tick_control, self._look_at_policy):
+            for step in (self._tick_dispatch, self._tick_control, self._policy.look):
                 try:
                     step()
                 except Exception:
@@ -290,31 +287,9 @@ class Service:
     def _known(self) -> Kept:
         return Kept(self._control.remember(), self._dispatch.remember())
 
-    def _look_at_policy(self) -> None:
-        if _stamp(self._policy) != self._policy_stamp:
-            self._reload()
-
-    def _reload(self) -> None:
-        """Begin to read the policy file again, unless that is under way."""
-        if self._policy is None or (self._reloading is not None and not self._reloading.done()):
-            return
-        self._policy_stamp = _stamp(self._policy)
-        self._reloading = asyncio.create_task(self._read_policy(self._policy), name="reload")
-
-    async def _read_policy(self, policy: Path) -> None:
-        """Take over the policy file whole, or say why not and change nothing."""
-        try:
-            # In a thread: a file of a hundred models takes 85 ms to read, a hostile one seconds.
-            new = await asyncio.to_thread(load, policy)
-            self._take_over(new)
-        except (PolicyError, OSError) as error:
-            log.warning("the policy file was changed and is not usable; nothing changes:\n%s", error)
-        except Exception:
-            log.exception("the policy file was changed and could not be taken over")
-
     def _take_over(self, new: Settings) -> None:
-        outlets = outlets_for(new, self._policy)
-        new = dataclasses.replace(new, gateway=dataclasses.replace(new.gateway, **self._overrides))
+        """The policy file was changed; a PolicyError changes nothing."""
+        outlets = outlets_for(new, self._policy.path)
         for key in differences(self._begun_with, new):
             log.warning("%s has changed; it holds from the next start of Tidegate on", key)
         self._settings = new
@@ -359,11 +334,3 @@ def _models_configured(settings: Settings) -> ModelsConfigured:
 def _fleet_configured(settings: Settings) -> FleetConfigured:
     models = {name: model.fleet for name, model in settings.models.items()}
     return FleetConfigured(models, settings.limits, settings.nodes)
-
-
-def _stamp(path: Path | None) -> tuple[int, int] | None:
-    """Changes when the file does. None while it is being replaced."""
-    try:
-        return None if path is None else (path.stat().st_mtime_ns, path.stat().st_ino)
-    except OSError:
-        return None
