@@ -17,7 +17,6 @@ check`` prints how far this is from the simulator that moves each request.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from math import exp, inf
 
@@ -31,6 +30,7 @@ from tidegate.core.queueing import (
 )
 from tidegate.core.types import Dice
 from tidegate.sim.fluid.amounts import Flowed, Parcel
+from tidegate.sim.fluid.line import Line
 from tidegate.sim.fluid.spilling import Spilling
 from tidegate.sim.needs import prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
@@ -41,9 +41,6 @@ TINY = 0.05
 
 BRIDGE = 0.63
 """The expected top of a Brownian bridge, in deviations of its free end: sqrt(pi / 8)."""
-
-CRUMB = 1e-6
-"""Of a request: what rounding leaves of a parcel."""
 
 FEW = 1.0
 """Below this the noise of endings would be larger than what there is."""
@@ -57,13 +54,10 @@ class Pool:
         self._law = setup.law
         self._limits = setup.limits
         self._slots = min(setup.fleet.slots, setup.limits.max_sequences)
-        self._queue_limits = setup.dispatch.queue
-        self._spilling = None if setup.dispatch.spill is None else Spilling(setup.dispatch.spill, slo)
-        self._timeout_s = request_timeout_s
         self._slo = slo
-        self.line: deque[Parcel] = deque()
-        self.waiting = 0.0
-        self.waiting_tokens = 0.0
+        self.flowed = Flowed()
+        spilling = None if setup.dispatch.spill is None else Spilling(setup.dispatch.spill, slo)
+        self.line = Line(setup.dispatch.queue, request_timeout_s, spilling, self.flowed)
         self.running = 0.0
         self._prompts = 0.0
         """Prompt tokens of what runs."""
@@ -81,15 +75,14 @@ class Pool:
         """Time constant with which answers end."""
         self.ttft_s: tuple[float, float, float] | None = None
         """Median, 90th and 95th percentile of the first tokens of the last slot; None without any."""
-        self.flowed = Flowed()
 
     def __repr__(self) -> str:
-        return f"<Pool waiting={self.waiting:.1f} running={self.running:.1f} tpot={self.tpot_s * 1e3:.1f} ms>"
+        return f"<Pool waiting={self.line.requests:.1f} running={self.running:.1f} tpot={self.tpot_s * 1e3:.1f} ms>"
 
     @property
     def is_empty(self) -> bool:
         """Nothing waits and nothing runs."""
-        return not self.line and self.running == 0.0
+        return self.line.first is None and self.running == 0.0
 
     @property
     def owed_tokens(self) -> float:
@@ -123,8 +116,8 @@ class Pool:
         and hold ``draining_requests`` of what runs.
         """
         if arrived is not None and arrived.requests > 0:
-            self._arrive(arrived, now_s, span_s)
-        self._expire(now_s, span_s, can_serve=serving > 0)
+            self.line.arrive(arrived, now_s, span_s)
+        self.line.expire(now_s, span_s, can_serve=serving > 0)
         self.ttft_s = None
         working = serving + draining
         if working <= 0 or self.is_empty:
@@ -137,7 +130,7 @@ class Pool:
         step_s = self._law.decode_s(batch, cached, 1)
         most_share = self._most_share(step_s, prompt_s / max(1.0, prompt), batch)
         share_each = prompt_s / (working * span_s)
-        let_in = min(self.waiting, most_share / share_each * serving / working if prompt_s > 0 else inf)
+        let_in = min(self.line.requests, most_share / share_each * serving / working if prompt_s > 0 else inf)
         left, turned_over = self._pace(step_s, min(most_share, let_in * share_each), output, span_s)
         room = self._room(prompt + 0.5 * output) * serving + draining_requests * left
         fits = max(0.0, room - self.running * left) / turned_over
@@ -160,92 +153,23 @@ class Pool:
         left = exp(-span_s / self.stay_s)
         return left, self.stay_s / span_s * (1.0 - left)
 
-    # ---- in ----
-
-    def _arrive(self, parcel: Parcel, now_s: float, span_s: float) -> None:
-        flowed = self.flowed
-        flowed.requests += parcel.requests
-        flowed.prompt_tokens += parcel.prompt_tokens
-        limit = self._queue_limits.max_requests * self._queue_limits.class_share
-        over = max(0.0, self.waiting + parcel.requests - limit)
-        # What comes evenly over a slot does not stand in line all at once: only what was there before counts.
-        rejected = min(parcel.requests, over) if self.waiting >= limit else 0.0
-        flowed.rejected += rejected - self._spill(parcel, rejected, 0.0, now_s, span_s)
-        kept = 1.0 - rejected / parcel.requests
-        if kept > 0:
-            self.line.append(
-                Parcel(
-                    parcel.arrived_s,
-                    parcel.requests * kept,
-                    parcel.prompt_tokens * kept,
-                    parcel.output_tokens * kept,
-                )
-            )
-            self.waiting += parcel.requests * kept
-            self.waiting_tokens += (parcel.prompt_tokens + parcel.output_tokens) * kept
-
-    def _expire(self, now_s: float, span_s: float, *, can_serve: bool) -> None:
-        limits = self._queue_limits
-        longest_s = min(self._timeout_s, limits.max_wait_busy_s if can_serve else limits.max_wait_starting_s)
-        while self.line and self.line[0].arrived_s < now_s - longest_s:
-            gone = self.line.popleft()
-            self._leave_line(gone.requests, gone.prompt_tokens + gone.output_tokens)
-            waited_s = now_s - gone.arrived_s
-            self.flowed.expired += gone.requests - self._spill(gone, gone.requests, waited_s, now_s, span_s)
-        if self._spilling is not None and self._spilling.max_wait_s is not None:
-            self._spill_waiting(self._spilling.max_wait_s, now_s, span_s)
-
-    def _spill_waiting(self, max_wait_s: float, now_s: float, span_s: float) -> None:
-        """Who has waited for so long goes, as far as it may; the rest waits on."""
-        for parcel in list(self.line):
-            waited_s = now_s - parcel.arrived_s
-            if waited_s < max_wait_s:
-                return
-            gone = self._spill(parcel, parcel.requests, waited_s, now_s, span_s)
-            if gone <= 0.0:
-                return
-            part = gone / parcel.requests
-            prompts, outputs = parcel.prompt_tokens * part, parcel.output_tokens * part
-            parcel.requests -= gone
-            parcel.prompt_tokens -= prompts
-            parcel.output_tokens -= outputs
-            if parcel.requests < CRUMB:
-                self.line.remove(parcel)
-            self._leave_line(gone, prompts + outputs)
-
-    def _spill(self, parcel: Parcel, requests: float, waited_s: float, now_s: float, span_s: float) -> float:
-        """Pass so many of the parcel on, as far as they may go; how many went."""
-        if self._spilling is None or requests <= 0.0:
-            return 0.0
-        return self._spilling.pass_on(parcel, requests, waited_s, self.flowed, now_s, span_s)
-
     def _let_in(self, count: float, middle_s: float, serving: float, prompt_s: float, step_s: float) -> None:
         """The first ``count`` of the line, at an even rate around this moment."""
         passed = 0.0
         waits: list[tuple[float, float]] = []
         """Of those let in, the longest first: wait and how many."""
-        while self.line and passed < count - 1e-12:
-            parcel = self.line[0]
-            taken = min(parcel.requests, count - passed)
-            part = taken / parcel.requests
-            prompts, outputs = parcel.prompt_tokens * part, parcel.output_tokens * part
-            wait_s = max(0.0, middle_s - parcel.arrived_s)
-            waits.append((wait_s, taken))
+        for taken in self.line.take(count):
+            wait_s = max(0.0, middle_s - taken.arrived_s)
+            waits.append((wait_s, taken.requests))
             slack_s = self._slo.ttft_s - wait_s - prompt_s - step_s
-            in_time = taken * (1.0 - late_share(slack_s, self.prefill_share, serving, prompt_s))
+            late = late_share(slack_s, self.prefill_share, serving, prompt_s)
+            in_time = taken.requests * (1.0 - late)
             self.flowed.ttft_kept += in_time
             self._in_time += in_time
-            self.running += taken
-            self._prompts += prompts
-            self._owed += outputs
-            passed += taken
-            if parcel.requests - taken < CRUMB:
-                self.line.popleft()
-            else:
-                parcel.requests -= taken
-                parcel.prompt_tokens -= prompts
-                parcel.output_tokens -= outputs
-            self._leave_line(taken, prompts + outputs)
+            self.running += taken.requests
+            self._prompts += taken.prompt_tokens
+            self._owed += taken.output_tokens
+            passed += taken.requests
         if passed > 0:
             p50, p90, p95 = (
                 _shortest_of_the_longest(waits, (1.0 - ratio) * passed)
@@ -255,11 +179,6 @@ class Pool:
                 for ratio in (0.50, 0.90, 0.95)
             )
             self.ttft_s = (p50, p90, p95)
-
-    def _leave_line(self, requests: float, tokens: float) -> None:
-        # Where the line is empty there is nothing, whatever rounding says.
-        self.waiting = max(0.0, self.waiting - requests) if self.line else 0.0
-        self.waiting_tokens = max(0.0, self.waiting_tokens - tokens) if self.line else 0.0
 
     # ---- out ----
 
@@ -305,8 +224,8 @@ class Pool:
     def _means(self) -> tuple[float, float]:
         """Prompt and output tokens of a request, of those that run and the next in line."""
         requests, prompts, outputs = self.running, self._prompts, self._owed
-        if self.line:
-            first = self.line[0]
+        first = self.line.first
+        if first is not None:
             requests += first.requests
             prompts += first.prompt_tokens
             outputs += first.output_tokens

@@ -86,18 +86,19 @@ class Reporter:
             self._latencies[model].append((now_s, latency))
         minute = self._measured(model, now_s, 1.0)
         latency = replace(latency, ttft_p90_s=minute.ttft_p90_s, tpot_p90_s=minute.tpot_p90_s)
-        queued, in_flight = whole(pool.waiting), whole(pool.running + pool.prefilling)
+        first = pool.line.first
+        queued, in_flight = whole(pool.line.requests), whole(pool.running + pool.prefilling)
         return ModelDemand(
             model=model,
             queued=queued,
             in_flight=in_flight,
             peak=queued + in_flight + round(pool.swing),
-            queued_tokens=round(pool.waiting_tokens),
+            queued_tokens=round(pool.line.tokens),
             in_flight_tokens=round(pool.owed_tokens),
             arrivals_total=round(arrived),
             ended_total=round(over),
             output_tokens_total=round(flowed.output_tokens),
-            oldest_wait_s=max(0.0, now_s - pool.line[0].arrived_s) if queued and pool.line else 0.0,
+            oldest_wait_s=max(0.0, now_s - first.arrived_s) if queued and first is not None else 0.0,
             last_active_s=self._last_active_s[model],
             latency=latency,
             prompt_tokens_total=round(flowed.prompt_tokens),

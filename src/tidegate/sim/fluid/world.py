@@ -231,7 +231,7 @@ class _FluidWorld:
         steps.requests.append(sum([pool.flowed.requests for pool in pools]))
         steps.kept.append(sum([pool.flowed.kept for pool in pools]))
         steps.ended.append(sum([pool.flowed.over for pool in pools]))
-        steps.waiting.append(sum([pool.waiting for pool in pools]))
+        steps.waiting.append(sum([pool.line.requests for pool in pools]))
         steps.running.append(sum([pool.running for pool in pools]))
         steps.serving.append(self._fleet.provision.count(Phase.SERVING))
         steps.provisioned.append(len(self._fleet.provision))
