@@ -28,9 +28,9 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.replicas import slug
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import Address, RequestId
+from tidegate.emulator.asking import Wanted
 from tidegate.emulator.meters import Meters
 from tidegate.emulator.service import Service
-from tidegate.emulator.wire import Wanted
 from tidegate.engine.batch import Engine
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.dispatching import DispatchOwner

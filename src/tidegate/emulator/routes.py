@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from tidegate.emulator import replies, wire
+from tidegate.emulator import asking, replies, wire
 from tidegate.emulator.board import Board
 from tidegate.emulator.faults import Fault, FaultKind, most_tokens
 from tidegate.emulator.lora_routes import LoraRoutes
@@ -24,7 +24,7 @@ _ENDING = "cannot schedule new futures after shutdown"
 _SSE = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 _METRICS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 
-Read = Callable[[bytes], wire.Wanted]
+Read = Callable[[bytes], asking.Wanted]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -58,8 +58,8 @@ class Routes:
     def app(self) -> web.Application:
         """The web application."""
         app = web.Application(client_max_size=_MOST_BODY_BYTES)
-        app.router.add_post("/v1/chat/completions", self._generating(wire.read_chat, is_chat=True))
-        app.router.add_post("/v1/completions", self._generating(wire.read_completion, is_chat=False))
+        app.router.add_post("/v1/chat/completions", self._generating(asking.read_chat, is_chat=True))
+        app.router.add_post("/v1/completions", self._generating(asking.read_completion, is_chat=False))
         app.router.add_post("/v1/embeddings", self._embeddings)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/health", self._health)
@@ -86,7 +86,7 @@ class Routes:
             try:
                 wanted = self._checked(read(await request.read()))
                 generation = self._service.submit(wanted, self._adapter(wanted))
-            except wire.BadRequest as error:
+            except asking.BadRequest as error:
                 return replies.error(400, str(error), "BadRequestError")
             except KeyError:
                 return self._unknown_model()
@@ -159,10 +159,10 @@ class Routes:
         if refused is not None:
             return refused
         try:
-            model, prompts, is_packed = wire.read_embedding(await request.read())
-            asked = [self._checked(wire.Wanted.of_embedding(model, prompt)) for prompt in prompts]
+            model, prompts, is_packed = asking.read_embedding(await request.read())
+            asked = [self._checked(asking.Wanted.of_embedding(model, prompt)) for prompt in prompts]
             generations = [self._service.submit(wanted, self._adapter(wanted)) for wanted in asked]
-        except wire.BadRequest as error:
+        except asking.BadRequest as error:
             return replies.error(400, str(error), "BadRequestError")
         except KeyError:
             return self._unknown_model()
@@ -194,7 +194,7 @@ class Routes:
             return replies.error(fault.code, "A fault was ordered.", "InternalServerError")
         return None
 
-    def _checked(self, wanted: wire.Wanted) -> wire.Wanted:
+    def _checked(self, wanted: asking.Wanted) -> asking.Wanted:
         if wanted.model not in ("", self._model) and wanted.model not in self.lora.paths:
             raise KeyError(wanted.model)
         context, tokens = self._service.context_tokens, wanted.prompt_tokens + wanted.output_tokens()[0]
@@ -202,10 +202,10 @@ class Routes:
             message = (
                 f"This model's maximum context length is {context} tokens; the request asks for {tokens}."
             )
-            raise wire.BadRequest(message)
+            raise asking.BadRequest(message)
         return wanted
 
-    def _adapter(self, wanted: wire.Wanted) -> str | None:
+    def _adapter(self, wanted: asking.Wanted) -> str | None:
         return wanted.model if wanted.model in self.lora.paths else None
 
     def _unknown_model(self) -> web.Response:

@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection
 from itertools import count
 
 from tidegate.emulator import text
+from tidegate.emulator.asking import Wanted
 from tidegate.emulator.meters import Meters
-from tidegate.emulator.wire import Wanted
 from tidegate.engine.batch import Engine
 from tidegate.engine.latency import Slowed
 from tidegate.engine.sequence import Sequence
