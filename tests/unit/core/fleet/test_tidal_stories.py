@@ -212,6 +212,20 @@ class TestDown:
         ]
         assert set(steps) <= {1}
 
+    def test_a_flood_ebbs_by_quarters(self):
+        """48 stand, and 2 requests a second are what is left. By ones, a fifth of a lead time apart, it would take a quarter
+        of an hour; by quarters it is seven steps to the last seven."""
+        fleet = Fleet(serving=48, most=48).run(1200, 2.0)
+        numbers = [48, *(number for _, number in fleet.numbers)]
+        steps = [
+            before - after for before, after in zip(numbers, numbers[1:], strict=False) if after < before
+        ]
+
+        assert fleet.standing <= 2
+        assert steps[0] == 12
+        assert all(step <= max(1, before // 4) for step, before in zip(steps, numbers, strict=False))
+        assert len(steps) <= 16
+
     def test_two_and_one_do_not_take_turns(self):
         """Two at 0.7 of what one carries: one would be at 1.4. Hours of it."""
         fleet = Fleet(serving=2).run(3 * 3600, 3.9)

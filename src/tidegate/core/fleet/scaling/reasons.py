@@ -57,8 +57,8 @@ def because(scaling: Scaling, why: str, reading: Reading, wanted: int, held_by: 
             return f"{why}; {wanted - 1} would not keep the promise with something to spare"
         case "swings":
             return f"{why}; {wanted} kept, since the number has swung enough of late"
-        case "one_at_a_time":
-            return f"{why}; down one at a time"
+        case "step_by_step":
+            return f"{why}; down step by step"
         case rule if rule in FLOORS:
             return f"{why}; not below {wanted} while {FLOORS[rule]}"
         case rule:

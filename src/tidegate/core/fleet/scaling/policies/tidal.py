@@ -4,7 +4,7 @@ Up, at once and by model. What is needed at a lead time from now is
 
     ledger rate / what a full replica carries  +  what demand has grown by within a lead time, but for a stated risk
 
-and at least what any other healthy source asks for now. What comes up already counts. Down, one at a time, only when
+and at least what any other healthy source asks for now. What comes up already counts. Down, step by step, only when
 
 1. every source that has ever spoken speaks, and with the survivors the promise would be kept with something to spare,
 2. that has been so for the scale-down delay,
@@ -40,6 +40,8 @@ LATENCY_STEP = 0.25
 """A promise that is broken for no known reason adds at most this share, and at least one."""
 STEP_LEADS, STEP_LEAST_S, STEP_MOST_S = 0.2, 2.0, 30.0
 """Between two steps down, in lead times."""
+STEP_SHARE = 0.25
+"""Of those that stand, what one step takes away at most; one at least. By ones a flood of sixty would ebb for half an hour."""
 LATE_P = 0.5
 """A replica that comes up and has less than this chance to serve within a lead time does not count."""
 
@@ -88,7 +90,7 @@ class Tidal:
 
         1. What the sources say, and what may come within a lead time.
         2. Up to what is needed, unless it would be there too late for anybody.
-        3. Down by one, if all three conditions hold.
+        3. Down by a step, if all three conditions hold.
         """
         if seen.strength != self._serving:
             self._serving, self._changed_s = seen.strength, now_s
@@ -171,7 +173,10 @@ class Tidal:
         if held > standing - 1:
             return standing, "scale_down_delay" if asked < standing else None, self._hold.due_s
         # Nobody has been there for the whole delay: there is nothing that the last ones could be needed for.
-        number = standing - 1 if held else max(seen.floor, seen.min_replicas)
+        least = max(held, seen.floor, seen.min_replicas)
+        number = max(least, standing - max(1, int(STEP_SHARE * standing))) if held else least
+        if not self._survivors_keep(reading, number):
+            number = standing - 1
         if not self._survivors_keep(reading, number):
             return standing, "survivors", None
         if not number and not held:
@@ -181,8 +186,8 @@ class Tidal:
             return standing, "swings", free_s
         step_s = max(STEP_LEAST_S, min(STEP_MOST_S, STEP_LEADS * reading.lead_s))
         if now_s < self._fell_s + step_s:
-            return standing, "one_at_a_time", self._fell_s + step_s
-        return number, None if number <= asked else "one_at_a_time", now_s + step_s
+            return standing, "step_by_step", self._fell_s + step_s
+        return number, None if number <= asked else "step_by_step", now_s + step_s
 
     def _survivors_keep(self, reading: Reading, number: int) -> bool:
         """Every source that knows something allows so few."""
