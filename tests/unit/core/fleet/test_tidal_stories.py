@@ -217,9 +217,7 @@ class TestDown:
         of an hour; by quarters it is seven steps to the last seven."""
         fleet = Fleet(serving=48, most=48).run(1200, 2.0)
         numbers = [48, *(number for _, number in fleet.numbers)]
-        steps = [
-            before - after for before, after in zip(numbers, numbers[1:], strict=False) if after < before
-        ]
+        steps = [before - after for before, after in itertools.pairwise(numbers) if after < before]
 
         assert fleet.standing <= 2
         assert steps[0] == 12
