@@ -1,4 +1,4 @@
-"""What an engine's answer says about itself: whether it failed, broke off, or is whole.
+"""What an engine's answer says about itself: whether it failed or broke off.
 
 Marks are looked for in raw bytes. Inside JSON a quotation mark and a line break are escaped, so no text
 that a model writes can pass for one.
@@ -7,8 +7,6 @@ that a model writes can pass for one.
 from __future__ import annotations
 
 import re
-
-import msgspec
 
 from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
@@ -51,15 +49,6 @@ def abort_in(events: bytes, manners: Manners) -> bytes | None:
     if match is None or CLIENTS_FAULT.search(match[0]) is not None:
         return None
     return match[0][1:]
-
-
-def is_whole_json(document: bytes) -> bool:
-    """Whether a document that ends with its connection has come to its own end."""
-    try:
-        msgspec.json.decode(document, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    return True
 
 
 class ErrorBody:

@@ -6,16 +6,7 @@ passing: whether the engine broke off and calls it finished, when events came, a
 bytes the usage. JSON that is not streamed is held until it is whole, since half of it is of no use
 to a client, and as long as nothing was passed on another replica may still be tried.
 
-An answer that ends with its connection ends as it would if the engine were killed, so the end proves
-nothing. Such an answer is whole, the first that fits:
-
-1. a stream of events, when its end mark has come;
-2. JSON that was held, when it decodes;
-3. anything else, when the engine had said that it would close and closed in good order. Nobody can
-   know more. JSON too large to be held shows its end to whoever decodes it; other bodies are passed on
-   without chunks, to end with the client's connection too (``AnswerHead.ends_open``).
-
-All others are cut, and the client is left with an answer that is seen to be incomplete.
+Whether an answer is whole that ends with its connection, ``endings`` says.
 """
 
 from __future__ import annotations
@@ -29,8 +20,9 @@ from tidegate.core.events import Failure
 from tidegate.core.types import Route
 from tidegate.gateway.answer import AnswerHead, first_head
 from tidegate.gateway.call import Attendant, Call
+from tidegate.gateway.endings import ends_whole
 from tidegate.gateway.framing import LAST_CHUNK, Flow, Malformed, chunk, dechunk, last_event_end
-from tidegate.gateway.signs import ErrorBody, abort_in, failure_of, is_whole_json
+from tidegate.gateway.signs import ErrorBody, abort_in, failure_of
 from tidegate.gateway.usage import NOT_SAID, Tail, Usage
 
 JSON_HELD_MAX = 1024 * 1024
@@ -205,7 +197,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.fail(self._error.failure, answer.status)
             return
         out = self._flow.at_eof() if answer is not None and exc is None else None
-        if answer is not None and out is not None and self._ends_whole(call, answer, out):
+        if answer is not None and out is not None and ends_whole(call, answer, self._tail, self._held, out):
             if answer.is_stream:
                 self._pass_events(call, answer, out)
             else:
@@ -308,15 +300,6 @@ class UpstreamConnection(asyncio.Protocol):
             call.client.write(dechunk(out) if call.http10 and self._flow.chunked else out)
         elif out:
             self._begin_answer(call, answer, out)
-
-    def _ends_whole(self, call: Call, answer: AnswerHead, out: bytes) -> bool:
-        """Whether an answer is whole that ended with its connection, in good order, on these bytes."""
-        if answer.is_stream:  # 1
-            final = call.relay.final
-            return final is not None and self._tail.shows(final, out)
-        if answer.is_json and not call.began:  # 2
-            return is_whole_json(dechunk(self._held + out))
-        return answer.says_close  # 3
 
     def _begin_answer(self, call: Call, answer: AnswerHead, out: bytes) -> None:
         call.start_answer(answer, self._length, out, chunked=self._flow.chunked)

@@ -4,7 +4,7 @@ from tidegate.adapters.base import Manners
 from tidegate.core.events import Failure
 from tidegate.gateway.framing import last_event_end
 from tidegate.gateway.routes import DONE, RESPONSE_DONE, SPEECH_DONE, TRANSCRIPT_DONE
-from tidegate.gateway.signs import abort_in, failure_of, is_whole_json
+from tidegate.gateway.signs import abort_in, failure_of
 from tidegate.gateway.usage import Usage, usage_in
 
 MANNERS = Manners(abort_marks=(b'"finish_reason":"abort"',))
@@ -57,24 +57,6 @@ def test_which_events_say_that_the_engine_broke_off(event, broken):
 def test_where_whole_events_end(end):
     assert last_event_end(b"data: a" + end + b"data: b") == 7 + len(end)
     assert last_event_end(b"data: a") == 0
-
-
-@pytest.mark.parametrize(
-    "document, whole",
-    [
-        (b'{"choices":[{"index":0}]}', True),
-        (b" [1, 2]\r\n", True),
-        (b'"text"', True),
-        (b'{"choices":[{"index":0}', False),
-        (b'{"choices":[{"index":0}]', False),
-        (b'{"text":"}', False),
-        (b'{"a":1}}', False),
-        (b"", False),
-        (b"[" * 100_000 + b"]" * 100_000, False),
-    ],
-)
-def test_a_document_is_whole_when_it_decodes(document, whole):
-    assert is_whole_json(document) == whole
 
 
 def test_an_end_mark_counts_only_at_the_start_of_a_line():
