@@ -112,7 +112,8 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_every_cap_holds_at_every_launch_and_nobody_has_more_than_was_decided(steps):
-    fleet = Onlooker()
+    """One more at most, beside one that was started under former settings and goes once the other serves."""
+    fleet, beside = Onlooker(), 0
     fleet.on(FleetConfigured(MODELS, LIMITS))
     for step in steps:
         match step:
@@ -133,11 +134,13 @@ def test_every_cap_holds_at_every_launch_and_nobody_has_more_than_was_decided(st
                 fleet.on(ScaledByHand(model, replicas, 20.0, at_least))
             case ("configure", models):
                 fleet.on(FleetConfigured(models, LIMITS))
+                beside = 1
         fleet.on(Tick())
         assert all(number <= 5 for number in fleet.desired.values())
         gone = (State.DRAINING, State.STOPPED, State.FAILED)
         for view in fleet.brain.state(fleet.now_s).models:
-            assert sum(replica.state not in gone for replica in view.replicas) <= fleet.desired[view.model]
+            there = sum(replica.state not in gone for replica in view.replicas)
+            assert there <= fleet.desired[view.model] + beside
 
 
 @given(st.integers(1, 60), st.integers(0, 60))
