@@ -188,7 +188,7 @@ class Plan:
         self._basis = _Basis(demand, proposal, grant, standing, now_s)
         self._before, self.desired = self.desired, grant.desired
         held_by = grant.held_by or proposal.held_by
-        counts = None if self.lineup is None else tuple(self.lineup.counts(self.desired).items())
+        counts = None if self.lineup is None else sorted(self.lineup.counts(self.desired).items())
         # How far it is from what is asked for changes all the time; whether it is short of that is news.
         is_short = held_by is not None and proposal.asked > self.desired
         saying = (self.desired, held_by, is_short, self.remark, counts)
