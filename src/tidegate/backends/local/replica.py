@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import msgspec
 
-from tidegate.adapters.base import Readiness
-from tidegate.adapters.startup import parts_of
-from tidegate.backends.engine_client import Answer
 from tidegate.backends.local.adapters import Adapters
 from tidegate.backends.local.devices import NoDevice
+from tidegate.backends.local.engine_start import EngineStart
 from tidegate.backends.local.group import Group
 from tidegate.backends.local.launching import launch, reserve
 from tidegate.backends.local.model import LocalModel
@@ -26,15 +23,13 @@ from tidegate.backends.local.sleeping import Sleeping
 from tidegate.backends.local.state import Record
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
-from tidegate.core.lifecycle import Part, Seen
+from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ReplicaId
 from tidegate.weights.errors import WeightsError
 from tidegate.weights.needs import adapter_marks
 
 log = logging.getLogger("tidegate.backends.local")
-
-_PORT_TAKEN = re.compile(r"address (already )?in use|couldn't bind|EADDRINUSE|errno 98\b", re.IGNORECASE)
 
 T = TypeVar("T")
 
@@ -70,7 +65,6 @@ class Replica:
         self._place = place
         self._group: Group | None = None
         self._stop = asyncio.Event()
-        self._last_answer: Answer | None = None
         self._is_silent = False
         self._is_closing = asyncio.Event()
         self.sleep = Sleeping(self, site)
@@ -194,43 +188,21 @@ class Replica:
         except (NoDevice, NoFreePort, OSError, ValueError) as error:
             return f"it cannot be started: {error}"
         self._site.report(ReplicaSeen(self.replica_id, Seen.STARTING))
-        answer = await self._first_token()
+        start = EngineStart(self._site, self.model, self.record)
+        answer = await self.unless_over(start.first_token(), within_s=self.model.start_deadline_s)
         if self._stop.is_set():
             return "stopped before it was ready"
-        if (why := self._why_not_ready(answer)) is not None:
+        if self._running.exited.is_set():
+            return start.why_it_ended(self._running.how_it_ended())
+        if (why := start.why_not_ready(answer)) is not None:
             return why
         compiled = None if provision.compiled is None else provision.compiled.is_hit
         self._site.provisions.note_ready(provision)
-        parts = await self._parts()
+        parts = await start.parts()
         self._site.report(
             ReplicaSeen(self.replica_id, Seen.READY, self.record.address, compiled=compiled, parts=parts)
         )
         return await self._serve()
-
-    def _why_not_ready(self, answer: Answer | None) -> str | None:
-        """What became of its start, given how the probing ended; None when it is ready."""
-        if self._running.exited.is_set():
-            how = f"{self._running.how_it_ended()} before it was ready"
-            # Between our check and the engine's own bind lie seconds.
-            is_taken = _PORT_TAKEN.search(self._site.logs.tail(self.replica_id))
-            return f"{how}: somebody else took port {self.record.port}" if is_taken else how
-        last = self._last_answer
-        if last is not None and last.words:
-            self._site.logs.note(self.replica_id, f"last probe: {last.detail}: {last.words}")
-        if answer is None:
-            seen = last.detail if last else "no answer"
-            return f"not ready within {self.model.start_deadline_s:g} s; last probe: {seen}"
-        if answer.readiness is not Readiness.READY:
-            return f"the engine answers but generates nothing: {answer.detail}"
-        return None
-
-    async def _parts(self) -> tuple[tuple[Part, float], ...]:
-        """What its engine says of its start."""
-        marks = self.model.adapter.start_marks
-        if not marks:
-            return ()
-        log_text = await asyncio.to_thread(self._site.logs.about_start, self.replica_id)
-        return parts_of(log_text, marks)
 
     def _spawn(self, provision: Provision) -> None:
         """Take what it needs, write down the intent, start, complete what was written."""
@@ -255,13 +227,6 @@ class Replica:
         # The next start finds it by its mark as well; a full disk is no reason to end a good start.
         started = msgspec.structs.replace(self._record, pid=first.pid, started_ticks=first.started_ticks)
         self.write(started, "its process")
-
-    async def _first_token(self) -> Answer | None:
-        """The answer that ended the probing; None when the process, an order or the deadline did."""
-        probing = self._site.client.until_ready(
-            self.record.address, self.model.adapter, self.model.spec, on_answer=self._note
-        )
-        return await self.unless_over(probing, within_s=self.model.start_deadline_s)
 
     async def _serve(self) -> str:
         self.is_ready = self.sleep.level is None
@@ -333,9 +298,6 @@ class Replica:
         self._group = self._record = None
         if self._provision is not None:
             self._provision.let_go()
-
-    def _note(self, answer: Answer) -> None:
-        self._last_answer = answer
 
     @property
     def _running(self) -> Group:
