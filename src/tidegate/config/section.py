@@ -51,3 +51,8 @@ class Section(Strict):
     @classmethod
     def _empty_is_default(cls, value: Any) -> Any:
         return {} if value is None else value
+
+
+def values_of(section: BaseModel, *leave_out: str) -> dict[str, Any]:
+    """All its keys but these, by the names that the settings have for them."""
+    return {name: getattr(section, name) for name in type(section).model_fields if name not in leave_out}
