@@ -141,7 +141,8 @@ class World:
         if seen is Seen.SLEPT:
             books.asleep.add(replica_id)
         if seen is Seen.READY and books.specs[replica_id].pool.is_used:
-            books.warm.add(replica_id)  # until a table gives it traffic: it may be ended before any table shows it
+            # Until a table gives it traffic. It may be ended before any table shows it.
+            books.warm.add(replica_id)
         self.on(ReplicaSeen(replica_id, seen, ADDRESS))
 
     def end(self, replica_id: ReplicaId, *, by_hand: bool = False) -> None:
