@@ -72,7 +72,9 @@ async def fault(p: Product, text: str) -> None:
 
 async def until_all_have(p: Product, *wanted: str) -> None:
     async def all_have() -> bool:
-        return all(there == sorted(wanted) for there in (await adapters(p)).values())
+        # An engine has one before Tidegate has made sure of it with a token.
+        known = [sorted(replica["adapters"]) for replica in await p.serving()]
+        return all(there == sorted(wanted) for there in [*known, *(await adapters(p)).values()])
 
     await p.wait_until(all_have, SECONDS)
 
