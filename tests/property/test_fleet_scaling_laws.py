@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.scaling.limits import Wish, grant
+from tidegate.core.fleet.scaling.limits import grant
 from tidegate.core.fleet.scaling.sliding import Hold, PeakWindow
+from tidegate.core.fleet.scaling.wishes import Wish
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.starts import HOUR_S, StartBudget, StartGate
 from tidegate.core.settings import FleetLimits, Restarts

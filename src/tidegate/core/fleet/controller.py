@@ -54,8 +54,9 @@ from tidegate.core.fleet.remembering import Learners
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
 from tidegate.core.fleet.scaling.autoscaler import Standing
-from tidegate.core.fleet.scaling.limits import Wish, grant
+from tidegate.core.fleet.scaling.limits import grant
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
+from tidegate.core.fleet.scaling.wishes import Wish
 from tidegate.core.fleet.standing import standing_of
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views

@@ -12,7 +12,8 @@ from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas
-from tidegate.core.fleet.scaling.limits import NO_PLACE, Room
+from tidegate.core.fleet.scaling.room import Room
+from tidegate.core.fleet.scaling.wishes import NO_PLACE
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.starts import Block, StartBudget
 from tidegate.core.lifecycle import State

@@ -16,7 +16,7 @@ from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.placement import Ground, Outlook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, Replicas
-from tidegate.core.fleet.scaling.limits import NO_PLACE, Grant, Wish
+from tidegate.core.fleet.scaling.wishes import NO_PLACE, Grant, Wish
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.warmpool import Crew
 from tidegate.core.nodes import NOWHERE, Node

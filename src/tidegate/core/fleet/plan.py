@@ -11,8 +11,8 @@ from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
-from tidegate.core.fleet.scaling.limits import Grant, Wish
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
+from tidegate.core.fleet.scaling.wishes import Grant, Wish
 from tidegate.core.fleet.shadow import Shadow
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.variants import DEFAULT, OWN, Variants

@@ -1,6 +1,7 @@
 """Who gets the room when there is not enough for everybody."""
 
-from tidegate.core.fleet.scaling.limits import Wish, grant
+from tidegate.core.fleet.scaling.limits import grant
+from tidegate.core.fleet.scaling.wishes import Wish
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId

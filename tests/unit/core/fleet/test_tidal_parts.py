@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from tidegate.core.capacity import Capacity, Kind
 from tidegate.core.fleet.scaling.clients import Clients
+from tidegate.core.fleet.scaling.fullest import full_replica
 from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.past import Past, Totals
-from tidegate.core.fleet.scaling.perreplica import Pace, full_replica
+from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies import Demand, Situation
 from tidegate.core.fleet.scaling.policies.tidal import Tidal
 from tidegate.core.fleet.scaling.rates import Arrivals

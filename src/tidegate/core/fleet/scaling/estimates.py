@@ -11,7 +11,7 @@ ask for anything, and forbids to shrink while anybody is there; one that has nev
 
 from __future__ import annotations
 
-from tidegate.core.fleet.scaling.perreplica import Full
+from tidegate.core.fleet.scaling.fullest import Full
 from tidegate.core.fleet.scaling.policies.base import ENGINE_GOOD_FOR_S, Demand, Situation
 from tidegate.core.settings import Promise
 from tidegate.core.types import ReplicaId

@@ -18,8 +18,9 @@ from tidegate.core.fleet.scaling.estimates import (
     by_ledger,
     drain_time_s,
 )
+from tidegate.core.fleet.scaling.fullest import Full, full_replica
 from tidegate.core.fleet.scaling.growth import Growth
-from tidegate.core.fleet.scaling.perreplica import Full, Pace, full_replica
+from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.knowledge import KnownTidal

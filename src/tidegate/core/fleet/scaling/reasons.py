@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.core.fleet.scaling.perreplica import Full
+from tidegate.core.fleet.scaling.fullest import Full
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Situation
 from tidegate.core.fleet.scaling.reading import Reading
 from tidegate.core.settings import Promise, Scaling
