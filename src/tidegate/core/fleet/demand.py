@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import isfinite
 
 from tidegate.core.capacity import KNOWN_AFTER, Capacity
 from tidegate.core.events import SignalsReported
+from tidegate.core.fleet.heard import SILENT_AFTER_S, Figures, added, counted, heard, known
 from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
@@ -21,15 +21,10 @@ from tidegate.core.knowledge import KnownRates
 from tidegate.core.types import (
     CapacityFigures,
     DemandReport,
-    LatencySummary,
-    ModelDemand,
     ModelId,
     ReplicaId,
     ReplicaLoad,
 )
-
-SILENT_AFTER_S = 10.0
-"""A gateway reports about once a second. One that has missed ten is not heard."""
 
 GONE_AFTER_S = 600.0
 """A gateway silent for so long while others are heard has been taken away: it holds nothing any more."""
@@ -38,44 +33,13 @@ SIGNAL_GOOD_FOR_S = 30.0
 """Latency and utilisation older than this are not known. Metric scrapes come each 15 s or faster."""
 
 
-def known(number: float | None) -> float | None:
-    """The number if it can be a count or a measurement; None for NaN, infinity, negatives and None."""
-    return number if number is not None and isfinite(number) and number >= 0 else None
-
-
-@dataclass(slots=True)
-class _Figures:
-    """What one gateway last said about one model."""
-
-    since_s: float
-    """Start of the unbroken run of good reports."""
-    heard_s: float
-    is_good: bool
-    queued: int = 0
-    in_flight: int = 0
-    concurrency: float = 0.0
-    last_active_s: float | None = None
-    queued_tokens: int = 0
-    in_flight_tokens: int = 0
-    oldest_wait_s: float = 0.0
-    latency_p95_s: float | None = None
-    latency_at_s: float = 0.0
-    ttft_p90_s: float | None = None
-    tpot_p90_s: float | None = None
-    totals: Totals = Totals()
-    """As it counts them; they begin at nothing when it does."""
-
-    def is_heard(self, now_s: float) -> bool:
-        return self.is_good and now_s <= self.heard_s + SILENT_AFTER_S
-
-
 @dataclass(slots=True)
 class _Gateway:
     """One gateway: its last figures by model, its load by replica, the table it used."""
 
     heard_s: float
     route_version: int = 0
-    models: dict[ModelId, _Figures] = field(default_factory=dict)
+    models: dict[ModelId, Figures] = field(default_factory=dict)
     replicas: dict[ReplicaId, ReplicaLoad] = field(default_factory=dict)
 
 
@@ -149,7 +113,7 @@ class DemandBook:
         gateway.replicas = {load.replica_id: load for load in report.replicas}
         for demand in report.models:
             before = gateway.models.get(demand.model)
-            said = gateway.models[demand.model] = _heard(before, demand, now_s)
+            said = gateway.models[demand.model] = heard(before, demand, now_s)
             self._note(demand.model, before, said, now_s)
         for figures in report.capacities:
             if figures.model in self._models:
@@ -185,7 +149,7 @@ class DemandBook:
     def demand(self, model: ModelId, window_s: float, now_s: float) -> Demand:
         """The model's demand over all gateways as of now."""
         figures = self._figures(model)
-        queued, in_flight, concurrency, last_active_s, since_s = _added(figures, now_s)
+        queued, in_flight, concurrency, last_active_s, since_s = added(figures, now_s)
         peak, leaves_at_s = concurrency, None
         kept = self._models.get(model) or _Model()
         found = kept.peak.peak(window_s, now_s)
@@ -245,7 +209,7 @@ class DemandBook:
             for gateway in self._gateways.values()
         )
 
-    def _note(self, model: ModelId, before: _Figures | None, said: _Figures, now_s: float) -> None:
+    def _note(self, model: ModelId, before: Figures | None, said: Figures, now_s: float) -> None:
         """Keep what the laws look back at."""
         kept = self._models.get(model)
         if kept is None:
@@ -253,15 +217,15 @@ class DemandBook:
         figures = self._figures(model)
         kept.peak.add(sum([told.concurrency for told in figures]), now_s)
         if before is not None:
-            kept.totals = _counted(kept.totals, before.totals, said.totals)
+            kept.totals = counted(kept.totals, before.totals, said.totals)
         queued, in_flight = sum([told.queued for told in figures]), sum([told.in_flight for told in figures])
         kept.past.add(now_s, queued, in_flight, kept.totals)
         kept.foresee(now_s)
 
-    def _figures(self, model: ModelId) -> list[_Figures]:
+    def _figures(self, model: ModelId) -> list[Figures]:
         return [gateway.models[model] for gateway in self._gateways.values() if model in gateway.models]
 
-    def _latency_p95_s(self, model: ModelId, figures: list[_Figures], now_s: float) -> float | None:
+    def _latency_p95_s(self, model: ModelId, figures: list[Figures], now_s: float) -> float | None:
         """The worst that is known and fresh: percentiles of several gateways can't be added up."""
         signals = self._signals.get(model)
         said = [(f.latency_p95_s, f.latency_at_s) for f in figures]
@@ -275,7 +239,7 @@ class DemandBook:
         return signals if signals and now_s <= signals.at_s + SIGNAL_GOOD_FOR_S else None
 
 
-def _told_by_gateways(figures: list[_Figures], now_s: float) -> _Signals | None:
+def _told_by_gateways(figures: list[Figures], now_s: float) -> _Signals | None:
     """Where no metrics source speaks, the gateways' own percentiles; the worst of them, as they can't be added up."""
     fresh = [said for said in figures if now_s <= said.heard_s + SIGNAL_GOOD_FOR_S]
     if not fresh:
@@ -283,86 +247,3 @@ def _told_by_gateways(figures: list[_Figures], now_s: float) -> _Signals | None:
     ttft_s = max([said.ttft_p90_s for said in fresh if said.ttft_p90_s is not None], default=None)
     tpot_s = max([said.tpot_p90_s for said in fresh if said.tpot_p90_s is not None], default=None)
     return _Signals(max([said.heard_s for said in fresh]), None, None, ttft_s, tpot_s)
-
-
-def _counted(sums: Totals, before: Totals, said: Totals) -> Totals:
-    """The sums with what a gateway has counted since it last reported. One that began anew counts from nothing."""
-    if said.arrivals < before.arrivals or said.ended < before.ended:
-        before = Totals()
-    return Totals(
-        sums.arrivals + max(0, said.arrivals - before.arrivals),
-        sums.prompt_tokens + max(0, said.prompt_tokens - before.prompt_tokens),
-        sums.output_tokens + max(0, said.output_tokens - before.output_tokens),
-        sums.ended + max(0, said.ended - before.ended),
-        sums.refused + max(0, said.refused - before.refused),
-    )
-
-
-def _added(figures: list[_Figures], now_s: float) -> tuple[int, int, float, float | None, list[float]]:
-    """All gateways together: queued, in flight, concurrency, when a request last arrived or ended; and since
-    when each that is heard has been heard."""
-    queued = in_flight = 0
-    concurrency: float = 0
-    last_active_s: float | None = None
-    since_s: list[float] = []
-    for said in figures:
-        queued += said.queued
-        in_flight += said.in_flight
-        concurrency += said.concurrency
-        active_s = said.last_active_s
-        if active_s is not None and (last_active_s is None or active_s > last_active_s):
-            last_active_s = active_s
-        if said.is_heard(now_s):
-            since_s.append(said.since_s)
-    return queued, in_flight, concurrency, last_active_s, since_s
-
-
-def _heard(before: _Figures | None, demand: ModelDemand, now_s: float) -> _Figures:
-    """The figures after a report. Bad ones leave the last good ones in force, as a lower bound."""
-    queued, in_flight, peak = known(demand.queued), known(demand.in_flight), known(demand.peak)
-    is_good = queued is not None and in_flight is not None and peak is not None
-    concurrency = max((queued or 0) + (in_flight or 0), peak or 0)
-    runs_on = is_good and before is not None and before.is_heard(now_s)
-    figures = _Figures(
-        since_s=before.since_s if runs_on and before is not None else now_s,
-        heard_s=now_s,
-        is_good=is_good,
-        queued=int(queued or 0),
-        in_flight=int(in_flight or 0),
-        concurrency=concurrency,
-        last_active_s=_last_active_s(demand, now_s),
-        queued_tokens=int(known(demand.queued_tokens) or 0),
-        in_flight_tokens=int(known(demand.in_flight_tokens) or 0),
-        oldest_wait_s=known(demand.oldest_wait_s) or 0.0,
-        ttft_p90_s=known(demand.latency.ttft_p90_s),
-        tpot_p90_s=known(demand.latency.tpot_p90_s),
-        totals=Totals(
-            demand.arrivals_total,
-            demand.prompt_tokens_total,
-            demand.output_tokens_total,
-            demand.ended_total,
-            demand.refused_total,
-        ),
-    )
-    if before is not None and not is_good:
-        figures.queued = max(figures.queued, before.queued)
-        figures.in_flight = max(figures.in_flight, before.in_flight)
-        figures.concurrency = max(concurrency, before.concurrency)
-    _keep_latency(figures, before, demand.latency, now_s)
-    return figures
-
-
-def _last_active_s(demand: ModelDemand, now_s: float) -> float | None:
-    """Never in the future. A moment that is no number may have been this one."""
-    if demand.last_active_s is None:
-        return None
-    return min(demand.last_active_s, now_s) if isfinite(demand.last_active_s) else now_s
-
-
-def _keep_latency(figures: _Figures, before: _Figures | None, latency: LatencySummary, now_s: float) -> None:
-    """A span without a finished request says nothing about latency; the span before it did."""
-    p95_s = known(latency.e2e_p95_s)
-    if p95_s is not None:
-        figures.latency_p95_s, figures.latency_at_s = p95_s, now_s
-    elif before is not None:
-        figures.latency_p95_s, figures.latency_at_s = before.latency_p95_s, before.latency_at_s

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidegate.core.fleet.demand import SILENT_AFTER_S
+from tidegate.core.fleet.heard import SILENT_AFTER_S
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.types import DemandReport, ReplicaId
 

@@ -8,7 +8,7 @@ from math import ceil
 from tidegate.core.effects import Stop
 from tidegate.core.events import EngineReported, ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.aboard import Aboard
-from tidegate.core.fleet.demand import known
+from tidegate.core.fleet.heard import known
 from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.levers import named
 from tidegate.core.fleet.pooling import WAKE_AGAIN_S
