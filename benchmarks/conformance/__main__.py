@@ -13,7 +13,7 @@ from pathlib import Path
 from tidegate.conformance.page import SHOWN, page
 from tidegate.conformance.story import About
 from tidegate.conformance.suite import STORIES, Verdict, tell_all
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 PAGE = Path("docs/scenarios.md")
 OUT = Path("build/bench/conformance.json")

@@ -17,7 +17,8 @@ from tidegate.core.dispatch.routing.rivals.books import Watched
 from tidegate.core.dispatch.routing.rivals.spread import least_loaded
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.effects import Record
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Routing, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Routing
 from tidegate.core.types import Dice, ModelId
 from tidegate.core.windows import percentile
 from tidegate.engine.catalogue import profile

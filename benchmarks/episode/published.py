@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tidegate.core.settings import DispatchConfig, FleetModel, Scaling, ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy, SloKeda
+from tidegate.core.settings import DispatchConfig, FleetModel
 from tidegate.core.types import Dice, ModelId
 from tidegate.engine.catalogue import profile
 from tidegate.engine.coldstart import ColdStart

@@ -15,7 +15,8 @@ from typing import Any
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.worlds import scenario, setup, trace_of
 from tidegate.core.fleet.heard import SILENT_AFTER_S
-from tidegate.core.settings import Pool, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import Pool
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.faults import Fault, FaultKind

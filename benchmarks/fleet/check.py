@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.fleet.engines import MODEL, fleet
 from benchmarks.fleet.frame import Asked
-from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.sim.fluid import flow, load_of_trace, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Scenario, Slo

@@ -10,7 +10,8 @@ from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.wakes import Counted
 from benchmarks.fleet.worlds import CLOCKWORK, scenario, setup, trace_of
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import Pool, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import Pool
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.world import simulate

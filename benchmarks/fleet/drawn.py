@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.core.nodes import Gpu, Node
-from tidegate.core.settings import (
-    FleetLimits,
-    FleetModel,
-    Pool,
-    Restarts,
-    Scaling,
-    ScalingPolicy,
-    Schedule,
-    ScheduledFloor,
-    Variant,
-)
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy, Schedule, ScheduledFloor
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Variant
 from tidegate.core.types import ModelId
 
 NAMES = tuple(ModelId(name) for name in ("a", "b", "c"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import profile
 from tidegate.engine.coldstart import ColdStart

@@ -23,7 +23,7 @@ from benchmarks.episode.published import (
 )
 from benchmarks.episode.published import under_the_law as under_slo_keda
 from benchmarks.fleet.frame import Asked
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
 from tidegate.engine.coldstart import ColdStart
 from tidegate.sim.summary import summarize
 from tidegate.sim.world import simulate

@@ -18,7 +18,7 @@ from benchmarks.fleet import loads
 from benchmarks.fleet.engines import MODEL, fleet
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.laws import Entry, entries, known, ours, rivals
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.sim.fluid import Load, flow, oracle_of_load, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Slo

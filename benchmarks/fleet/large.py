@@ -14,7 +14,8 @@ from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Scaling, ScalingPolicy, Variant
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Variant
 from tidegate.core.types import (
     Address,
     DemandReport,

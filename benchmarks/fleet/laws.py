@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy, SloKeda
 from tidegate.sim.needs import Full, full_replica, prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
 

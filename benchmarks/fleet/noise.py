@@ -13,7 +13,7 @@ from benchmarks.fleet.engines import MODEL, fleet
 from benchmarks.fleet.field import SLO
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.laws import entries, known
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.needs import full_replica

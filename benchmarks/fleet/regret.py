@@ -15,7 +15,7 @@ from benchmarks.fleet.field import SLO, Size, parts, settings_of
 from benchmarks.fleet.foreseen import best_law_hours, foreseen
 from benchmarks.fleet.frame import Asked
 from benchmarks.fleet.laws import ours
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.sim.fluid import Load, flow, oracle_of_load, scored
 from tidegate.sim.oracle import regret
 

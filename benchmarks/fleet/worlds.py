@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable
 
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Pool, QueueLimits, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Pool, QueueLimits
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.latency import LinearLaw

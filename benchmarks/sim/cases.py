@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from benchmarks.sim import traces
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
 from tidegate.core.types import ModelId
 from tidegate.engine.batch import Engine
 from tidegate.engine.catalogue import profile

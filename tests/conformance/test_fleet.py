@@ -9,7 +9,8 @@ import aiohttp
 from conformance.worlds import SILENT_AFTER_S, Hand, LocalWorld, StaticWorld, launch, stop
 from engines.waiting import wait_until
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import FleetModel, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetModel
 
 
 async def test_a_launch_makes_a_replica_that_answers(fleet, observer):

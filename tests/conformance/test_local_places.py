@@ -9,7 +9,8 @@ from tidegate.backends.local import processes
 from tidegate.backends.local.fleet import LocalFleet
 from tidegate.core.events import FleetConfigured
 from tidegate.core.nodes import LOCAL, Gpu, Node
-from tidegate.core.settings import FleetLimits, FleetModel, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel
 
 GPUS = (Gpu(0, kind="h100"), Gpu(1, kind="h100"), Gpu(2, kind="l40s"))
 ANY = FleetModel("vllm", slots=4, gpus=1, scaling=Scaling(min_replicas=1, max_replicas=1))

@@ -21,7 +21,8 @@ from tidegate.core.effects import Record
 from tidegate.core.events import FleetConfigured
 from tidegate.core.fleet import FleetController
 from tidegate.core.outcomes import MEANING, Outcome
-from tidegate.core.settings import FleetLimits, FleetModel, ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
 from tidegate.gateway.gate import KEPT

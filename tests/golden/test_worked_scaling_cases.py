@@ -17,7 +17,8 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation
 from tidegate.core.fleet.scaling.policies.concurrency import replicas_for
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Scaling, ScalingPolicy, Thresholds
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy, Thresholds
+from tidegate.core.settings import FleetLimits, FleetModel, Pool
 from tidegate.core.types import (
     Address,
     DemandReport,

@@ -11,7 +11,8 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node
 from tidegate.core.outcomes import Outcome
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, SpillBounds
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, SpillBounds
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,

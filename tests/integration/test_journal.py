@@ -22,7 +22,8 @@ from tidegate.core.events import (
     UpstreamFailed,
 )
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
 from tidegate.core.types import Address, ModelRoute, Route, RouteTable
 from tidegate.runtime.journal import FileJournal, line
 from tidegate.runtime.replay import JournalError, journal_files, replay

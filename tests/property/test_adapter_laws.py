@@ -10,7 +10,8 @@ from tidegate.core.effects import Launch, LoadAdapter, PublishRoutes, Stop, Unlo
 from tidegate.core.events import AdapterSeen, FleetConfigured, ReplicaSeen, Tick
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetLimits, FleetModel, Restarts, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Restarts
 from tidegate.core.types import Address
 
 NAMES = ("red", "green", "blue")

@@ -21,7 +21,8 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetLimits, FleetModel, Restarts, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel, Restarts
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 A, B = ModelId("a"), ModelId("b")

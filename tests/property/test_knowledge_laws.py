@@ -26,7 +26,8 @@ from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.knowledge import FleetKnowledge, KnownRates
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel, Pool
 from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId
 

@@ -12,7 +12,8 @@ from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling, Variant
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Variant
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 SHARED, WHOLE, TWO, SLEEPER, MIXED = (

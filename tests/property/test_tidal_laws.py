@@ -7,7 +7,7 @@ from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Situation
 from tidegate.core.fleet.scaling.policies.tidal import Tidal
-from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.core.types import ReplicaId
 
 LEAST, MOST = 0, 12

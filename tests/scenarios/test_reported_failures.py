@@ -12,7 +12,7 @@ from tidegate.conformance.page import SHOWN
 from tidegate.conformance.stage import Stage
 from tidegate.conformance.story import About, Told
 from tidegate.conformance.suite import DEFAULT, NOT_TOLD, STORIES, tell
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 BY_ID = {story.id: story for story in STORIES}
 REPORTED = (

@@ -3,7 +3,7 @@
 import pytest
 
 from sim.worlds import run, steady, world
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 LAW = Scaling().policy
 ONE = (500, 100)

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.fleet.engines import MODEL, fleet
-from tidegate.core.settings import Pool, Scaling, ScalingPolicy, SpillBounds
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import Pool, SpillBounds
 from tidegate.planner.trial import Ground, Settings
 from tidegate.sim.fluid import Load, flow, load_of_rates, load_of_trace, oracle_of_load, scored
 from tidegate.sim.kernel import SeededDice

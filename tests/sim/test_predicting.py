@@ -5,7 +5,7 @@ import pytest
 from benchmarks.fleet.engines import MODEL, fleet
 from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.predicting import Traffic, attainment
-from tidegate.core.settings import Promise, Scaling
+from tidegate.core.scaling_settings import Promise, Scaling
 from tidegate.sim.fluid.reporting import figures_of
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Slo

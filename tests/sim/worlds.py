@@ -5,14 +5,8 @@ All but the law: unless a story names another, replicas follow concurrency, whos
 
 from array import array
 
-from tidegate.core.settings import (
-    DispatchConfig,
-    FleetLimits,
-    FleetModel,
-    QueueLimits,
-    Scaling,
-    ScalingPolicy,
-)
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.latency import LinearLaw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 DEFAULT = ScalingPolicy.TIDAL.value
 

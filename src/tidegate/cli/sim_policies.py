@@ -18,7 +18,8 @@ from tidegate.cli.sim_engines import profile_for, setup_of
 from tidegate.config import Settings, parse
 from tidegate.config.constants import parsed_law
 from tidegate.config.schema import SECTIONS, keys_of
-from tidegate.core.settings import DAY_S, DispatchConfig, FleetModel, Promise, Routing, ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import DAY_S, Promise, ScalingPolicy, SloKeda
+from tidegate.core.settings import DispatchConfig, FleetModel, Routing
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.sequence import Limits

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli.trace_options import Duration, trace_options
-from tidegate.core.settings import Routing, ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import Routing
 
 if TYPE_CHECKING:
     from tidegate.cli.sim_policies import Wishes

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from tidegate.config.units import format_duration
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.types import ModelId
 from tidegate.planner.picture import Drawn, draw, page
 from tidegate.planner.policy_file import written

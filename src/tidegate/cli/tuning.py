@@ -13,7 +13,7 @@ from tidegate.cli.trace_options import trace_options
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tidegate.core.settings import ScalingPolicy
+    from tidegate.core.scaling_settings import ScalingPolicy
     from tidegate.core.types import ModelId
     from tidegate.planner.trial import Ground, Settings
     from tidegate.sim.scenario import Scenario
@@ -161,7 +161,7 @@ def _allowed(tried: list[Any], names: tuple[str, ...]) -> list[Any]:
 
 
 def _policies(names: tuple[str, ...]) -> list[ScalingPolicy]:
-    from tidegate.core.settings import ScalingPolicy
+    from tidegate.core.scaling_settings import ScalingPolicy
     from tidegate.planner.trial import SEARCHED
 
     known = {policy.value: policy for policy in ScalingPolicy}

@@ -11,7 +11,7 @@ from tidegate.config import kinds, units
 from tidegate.config.kinds import Kind
 from tidegate.config.problems import did_you_mean
 from tidegate.core.fleet.scaling.policies import CONSTANTS
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 CONSTANT_NAME = kinds.text("name", r"[a-z][a-z0-9_]{0,49}", "the name of one of the law's constants")
 

@@ -21,7 +21,8 @@ from tidegate.config.shell_keys import DEVICE, Fleet, Gateway, Journal
 from tidegate.config.spill_keys import SpillKeys
 from tidegate.config.variant_keys import VariantKeys
 from tidegate.config.weights_keys import Weights
-from tidegate.core.settings import Scaling, ScalingPolicy, TrafficShift
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import TrafficShift
 from tidegate.core.types import Address
 
 

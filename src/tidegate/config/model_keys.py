@@ -28,13 +28,7 @@ from tidegate.config.section import (
 )
 from tidegate.config.spill_keys import SpillKeys
 from tidegate.config.variant_keys import VariantKeys
-from tidegate.core.settings import (
-    HANDOVER_S,
-    OWN_ROUTINGS,
-    DispatchConfig,
-    FleetModel,
-    Prefetching,
-)
+from tidegate.core.settings import HANDOVER_S, OWN_ROUTINGS, DispatchConfig, FleetModel, Prefetching
 
 STOP_GRACE_S = 10.0
 SILENT_AFTER_S = 10.0

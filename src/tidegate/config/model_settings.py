@@ -20,19 +20,16 @@ from tidegate.config.settings import ModelSettings, SpillUpstream
 from tidegate.config.shell_keys import Fleet
 from tidegate.config.variant_keys import VariantKeys
 from tidegate.config.variant_rules import addresses_of, as_variant
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy, Thresholds
 from tidegate.core.settings import (
     DispatchConfig,
     FleetModel,
     Pool,
     Prefetching,
-    Promise,
     QueueLimits,
     Restarts,
     Routing,
-    Scaling,
-    ScalingPolicy,
     SpillBounds,
-    Thresholds,
     Variant,
 )
 from tidegate.core.types import ModelId

@@ -10,7 +10,7 @@ from tidegate.config import kinds
 from tidegate.config.constants import CONSTANT, CONSTANT_NAME
 from tidegate.config.schedule_keys import FloorKeys
 from tidegate.config.section import MAX_REPLICAS, Section
-from tidegate.core.settings import Scaling, ScalingPolicy, Thresholds
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy, Thresholds
 
 _SCALING, _THRESHOLDS = Scaling(), Thresholds()
 POLICY = kinds.choice("name", *(policy.value for policy in ScalingPolicy))

@@ -9,7 +9,7 @@ from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
 from tidegate.config.variant_rules import addresses_of
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 
 def scaling_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:

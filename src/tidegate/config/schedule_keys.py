@@ -13,7 +13,7 @@ from pydantic import Field
 from tidegate.config import kinds
 from tidegate.config.kinds import Kind
 from tidegate.config.section import MAX_REPLICAS, Strict
-from tidegate.core.settings import Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import Schedule, ScheduledFloor
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 KNOWN_FROM, KNOWN_UNTIL = datetime(2020, 1, 1, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)

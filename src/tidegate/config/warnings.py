@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tidegate.config import units
 from tidegate.config.engines import batch_size
 from tidegate.config.settings import ModelSettings, Settings
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 _AIMS = (ScalingPolicy.CONCURRENCY, ScalingPolicy.TIDAL)
 """The laws with a use for ``concurrency_target``."""

@@ -9,13 +9,13 @@ from tidegate.core.effects import Launch, PublishRoutes, Stop, Wake
 from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted, ReplicaSeen, RequestArrived
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
+from tidegate.core.scaling_settings import Scaling
 from tidegate.core.settings import (
     DispatchConfig,
     FleetLimits,
     FleetModel,
     Pool,
     QueueLimits,
-    Scaling,
     TrafficShift,
     Variant,
 )

@@ -7,7 +7,7 @@ would leave as it is.
 from __future__ import annotations
 
 from tidegate.conformance.story import World
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy, SloKeda
 
 PROMISE = Promise(2.0, 0.1)
 PROMPT_TOKENS, OUTPUT_TOKENS = 1_000, 80

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.conformance.story import About, Story
 from tidegate.conformance.suite import DEFAULT, NOT_TOLD, STORIES, Verdict
-from tidegate.core.settings import OWN_POLICIES, ScalingPolicy
+from tidegate.core.scaling_settings import OWN_POLICIES, ScalingPolicy
 
 SHOWN = tuple(policy for policy in ScalingPolicy if policy is not ScalingPolicy.CRON)
 """A schedule alone follows no demand."""

@@ -20,7 +20,8 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Scaling, TrafficShift
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, TrafficShift
 from tidegate.core.types import Address, ModelId, ReplicaId, RequestId
 
 M = ModelId("m")

@@ -7,7 +7,8 @@ from dataclasses import replace
 from tidegate.conformance.course import Course
 from tidegate.conformance.fitted import scaling_for
 from tidegate.conformance.story import Flow, Simulated, World
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import PROFILES
 from tidegate.engine.coldstart import ColdStart

@@ -22,7 +22,8 @@ from tidegate.core.events import (
 from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.controller import FleetEvent
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import FleetLimits, FleetModel, ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, RouteTable
 
 M, NEIGHBOUR = ModelId("m"), ModelId("neighbour")

@@ -9,7 +9,7 @@ from tidegate.conformance import growing, plumbing, shrinking, waking
 from tidegate.conformance.played import play
 from tidegate.conformance.stage import Stage
 from tidegate.conformance.story import About, Simulated, Story, Told
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 
 DEFAULT = ScalingPolicy.TIDAL
 

@@ -8,7 +8,7 @@ import yaml
 
 from tidegate.config.kinds import AUTO
 from tidegate.config.units import format_duration
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.planner.trial import Settings
 
 

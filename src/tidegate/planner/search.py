@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.planner.trial import BY_CONCURRENCY, BY_PROMISE, Ground, Settings
 from tidegate.sim.fluid import Score
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from tidegate.core.settings import OWN_POLICIES, FleetModel, Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import OWN_POLICIES, Promise, Scaling, ScalingPolicy
+from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.sim.fluid import Load, Score, flow, oracle_of_load, scored
 from tidegate.sim.fluid.needing import needs_of_load

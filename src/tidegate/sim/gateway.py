@@ -32,7 +32,7 @@ from tidegate.core.events import (
     UpstreamEnded,
     UpstreamFailed,
 )
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.core.types import DEFAULT_FLOW, DemandReport, Dice, ModelId, ReplicaId, RequestId
 from tidegate.engine.sequence import Sequence
 from tidegate.sim.engines import SimEngine

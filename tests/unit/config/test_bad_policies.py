@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from tidegate.config import PolicyError, parse
-from tidegate.core.settings import ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.engine.catalogue import PROFILES
 
 SHA = "ab" * 32

@@ -15,8 +15,8 @@ from tidegate.config.nodes import check_here
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
 from tidegate.core.nodes import Gpu, Node
+from tidegate.core.scaling_settings import DAY_S, Scaling, ScalingPolicy, ScheduledFloor, Thresholds
 from tidegate.core.settings import (
-    DAY_S,
     HANDOVER_S,
     DispatchConfig,
     FleetLimits,
@@ -24,10 +24,6 @@ from tidegate.core.settings import (
     QueueLimits,
     Restarts,
     Routing,
-    Scaling,
-    ScalingPolicy,
-    ScheduledFloor,
-    Thresholds,
     TrafficShift,
 )
 from tidegate.core.types import Address

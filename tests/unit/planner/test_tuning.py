@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.config import parse
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
 from tidegate.planner.frontier import chosen, frontier, thinned
 from tidegate.planner.policy_file import written
 from tidegate.planner.trial import Settings

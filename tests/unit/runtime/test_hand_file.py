@@ -2,7 +2,8 @@
 
 from tidegate.core.events import FleetConfigured, ScaledByHand
 from tidegate.core.fleet import FleetController
-from tidegate.core.settings import FleetLimits, FleetModel, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import ModelId
 from tidegate.runtime.hands import HandFile
 

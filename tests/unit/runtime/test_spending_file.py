@@ -2,7 +2,8 @@
 
 from tidegate.core.events import FleetConfigured, ReplicaAdopted, SpendingRestored, SpillsRestored, Tick
 from tidegate.core.fleet import FleetController
-from tidegate.core.settings import FleetLimits, FleetModel, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import Address, ModelId, ReplicaId
 from tidegate.runtime.spending import SpendingFile
 

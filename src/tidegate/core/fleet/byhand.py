@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tidegate.core.fleet.scaling.policies import Proposal
 from tidegate.core.fleet.scaling.schedule import day_of_week, time_of_day
-from tidegate.core.settings import DAY_S, Schedule
+from tidegate.core.scaling_settings import DAY_S, Schedule
 from tidegate.core.values import value
 
 BY_HAND = "hand"

@@ -22,7 +22,7 @@ from math import inf
 from tidegate.core.capacity import THOUSAND, Capacity
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.queueing import late_share, normal_share, pace_spread_s
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.values import value
 
 HORIZON_S = 60.0

@@ -14,7 +14,8 @@ from tidegate.core.fleet.judging import Judged
 from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.policies import Coming, Demand
-from tidegate.core.settings import FleetModel, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 
 JUDGED_EVERY_S = 5.0

@@ -14,7 +14,8 @@ from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.starts import Block, StartGate
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import COUNTING_POLICIES, FleetModel
+from tidegate.core.scaling_settings import COUNTING_POLICIES
+from tidegate.core.settings import FleetModel
 
 OWN = ""
 DEFAULT = "default"

@@ -13,7 +13,8 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 M = ModelId("m")

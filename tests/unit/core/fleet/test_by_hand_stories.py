@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.core.events import ReplicaSeen, ScaledByHand
 from tidegate.core.lifecycle import Seen
-from tidegate.core.settings import ScalingPolicy, Schedule
+from tidegate.core.scaling_settings import ScalingPolicy, Schedule
 from tidegate.core.types import ModelId
 
 M = ModelId("m")

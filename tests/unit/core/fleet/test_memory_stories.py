@@ -18,7 +18,8 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.scaling.forecast import DAY_S
 from tidegate.core.knowledge import GOOD_FOR_S, FleetKnowledge
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetLimits, Prefetching, ScalingPolicy
+from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import FleetLimits, Prefetching
 from tidegate.core.types import Address, CapacityFigures, DemandReport, ModelDemand, ModelId, ReplicaLoad
 from unit.core.fleet.conftest import World, model
 

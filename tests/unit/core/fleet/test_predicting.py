@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tidegate.core.capacity import Capacity, Kind
 from tidegate.core.fleet.predicting import Traffic, attainment, full_replica
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.types import ModelId
 
 CAPACITY = Capacity(Kind(ModelId("m"), "vllm"))

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tidegate.core.effects import Decision, Launch, WakeAt
-from tidegate.core.settings import ScalingPolicy, Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import ScalingPolicy, Schedule, ScheduledFloor
 from tidegate.core.types import LatencySummary, ModelId
 
 M = ModelId("m")

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.fleet.engines import MODEL, fleet
 from tidegate.core.effects import Launch, Shadowed
-from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.workload.curves import steps

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation
-from tidegate.core.settings import Scaling, ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy, SloKeda
 
 
 def law(standing=6, **changes):

@@ -19,7 +19,7 @@ from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
 from tidegate.core.queueing import pace_spread_s
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
 from tidegate.core.types import ModelId
 
 PROMPT, OUTPUT = 4000, 1000

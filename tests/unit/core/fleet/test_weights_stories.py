@@ -9,7 +9,8 @@ from tidegate.core.events import ReplicaSeen, Tick, WeightsSeen
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
 from tidegate.core.fleet.scaling.forecast import DAY_S
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.settings import FleetModel, Prefetching, Restarts, Scaling
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetModel, Prefetching, Restarts
 from tidegate.core.types import Address, ModelId
 from unit.core.fleet.conftest import World
 

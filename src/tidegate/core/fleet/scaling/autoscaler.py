@@ -19,7 +19,7 @@ from tidegate.core.fleet.scaling.policies import Coming, Demand, EngineSeen, Pro
 from tidegate.core.fleet.scaling.policies.largest import learners
 from tidegate.core.fleet.scaling.schedule import floor_at
 from tidegate.core.knowledge import KnownTidal
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.core.values import value
 
 SCHEDULE_RISK = 0.9

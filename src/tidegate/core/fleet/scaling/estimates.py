@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tidegate.core.fleet.scaling.fullest import Full
 from tidegate.core.fleet.scaling.policies.base import ENGINE_GOOD_FOR_S, Demand, Situation
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.types import ReplicaId
 from tidegate.core.values import value
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.scaling.perreplica import EXPLORE, LEFT_LEAST, Pace
 from tidegate.core.queueing import late_share, normal_share, pace_spread_s
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.values import value
 
 MEMORY_SHARE = 0.9

@@ -24,7 +24,7 @@ from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.knowledge import KnownTidal
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.core.values import value
 
 LEAD_UNKNOWN_S = 60.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tidegate.core.fleet.scaling.fullest import Full
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Situation
 from tidegate.core.fleet.scaling.reading import Reading
-from tidegate.core.settings import Promise, Scaling
+from tidegate.core.scaling_settings import Promise, Scaling
 
 
 def said(scaling: Scaling, seen: Situation, reading: Reading, by: str, asked: int, *, is_late: bool) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from tidegate.core.settings import DAY_S, WEEK_S, Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import DAY_S, WEEK_S, Schedule, ScheduledFloor
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 THURSDAY_S = 3 * DAY_S

@@ -4,7 +4,7 @@ import pytest
 
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation, policy_for
 from tidegate.core.fleet.scaling.schedule import floor_at, week_s
-from tidegate.core.settings import DAY_S, Scaling, ScalingPolicy, Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import DAY_S, Scaling, ScalingPolicy, Schedule, ScheduledFloor
 from unit.core.fleet.rivals.told import law, steady
 
 HOUR_S = 3600.0

@@ -2,7 +2,7 @@
 
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, EngineSeen, Situation
-from tidegate.core.settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
 
 MANY = 1_000
 

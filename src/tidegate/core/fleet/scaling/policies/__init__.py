@@ -23,7 +23,7 @@ from tidegate.core.fleet.scaling.policies.slo import SloConstants, slo
 from tidegate.core.fleet.scaling.policies.thresholds import ThresholdSteps
 from tidegate.core.fleet.scaling.policies.tidal import Tidal
 from tidegate.core.fleet.scaling.policies.tokens import TokensConstants, tokens
-from tidegate.core.settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 
 POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
     ScalingPolicy.TIDAL: Tidal,

@@ -14,7 +14,7 @@ from tidegate.core.fleet.coldstart import Readiness
 from tidegate.core.fleet.scaling.forecast import Forecast
 from tidegate.core.fleet.scaling.past import Past
 from tidegate.core.knowledge import KnownTidal
-from tidegate.core.settings import Promise
+from tidegate.core.scaling_settings import Promise
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ReplicaId
 from tidegate.core.values import value

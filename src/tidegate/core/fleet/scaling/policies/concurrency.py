@@ -14,7 +14,7 @@ from math import ceil
 
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Proposal, Situation
 from tidegate.core.fleet.scaling.sliding import Hold
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 
 def replicas_for(concurrency: float, target: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 
 class Cron:

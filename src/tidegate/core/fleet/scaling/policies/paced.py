@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Protocol
 
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Policy, Proposal, Situation
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.core.values import value
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Proposal, Situation
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 
 class ThresholdSteps:

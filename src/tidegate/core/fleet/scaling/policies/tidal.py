@@ -27,7 +27,7 @@ from tidegate.core.fleet.scaling.sliding import Hold
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.fleet.scaling.swings import Swings
 from tidegate.core.knowledge import KnownTidal
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 OVER_SHARE = 0.01
 """A need that is so little above a whole number is that number."""

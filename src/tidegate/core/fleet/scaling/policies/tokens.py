@@ -22,7 +22,7 @@ from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
 from tidegate.core.fleet.scaling.sliding import Hold
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 from tidegate.core.types import ModelId
 
 BEFORE_DATA = Capacity(Kind(ModelId(""), ""))

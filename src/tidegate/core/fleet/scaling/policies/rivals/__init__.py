@@ -21,7 +21,7 @@ from tidegate.core.fleet.scaling.policies.rivals.slo_keda import slo_keda
 from tidegate.core.fleet.scaling.policies.rivals.token_keda import TokenKedaConstants, token_keda
 from tidegate.core.fleet.scaling.policies.rivals.wva1 import Wva1Constants, wva1
 from tidegate.core.fleet.scaling.policies.rivals.wva2 import Wva2Constants, wva2
-from tidegate.core.settings import ScalingPolicy, SloKeda
+from tidegate.core.scaling_settings import ScalingPolicy, SloKeda
 
 RIVALS: dict[ScalingPolicy, tuple[LawFactory, type]] = {
     ScalingPolicy.SLO_KEDA: (slo_keda, SloKeda),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 SPAN_S = 180.0
 """Mean lengths are over this span."""

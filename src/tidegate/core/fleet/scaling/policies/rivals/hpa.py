@@ -25,7 +25,7 @@ from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.behaviour import SYNC_S, TOLERANCE, Behaviour, Rates
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tidegate.core.fleet.scaling.policies.rivals.behaviour import (
     keda_sleeps,
 )
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from math import ceil
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 IDLE_EVERY_S = 5.0
 """Its period while there is no replica, and the shortest at which it is looked at here."""

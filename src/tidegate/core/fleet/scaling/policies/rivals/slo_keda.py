@@ -27,7 +27,7 @@ from tidegate.core.fleet.scaling.policies.base import Demand, Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.behaviour import Behaviour, Rates
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
-from tidegate.core.settings import Scaling, SloKeda
+from tidegate.core.scaling_settings import Scaling, SloKeda
 
 
 class SloKedaLaw:

@@ -26,7 +26,7 @@ from tidegate.core.fleet.scaling.policies.base import Demand, Situation
 from tidegate.core.fleet.scaling.policies.paced import Answer
 from tidegate.core.fleet.scaling.policies.rivals.constants import with_changes
 from tidegate.core.fleet.scaling.policies.rivals.minute import Minute
-from tidegate.core.settings import Scaling
+from tidegate.core.scaling_settings import Scaling
 
 OUTPUT_BUCKETS = (100.0, 500.0)
 SPAN_S = 300.0
