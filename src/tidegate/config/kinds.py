@@ -152,44 +152,40 @@ def size(least: str, most: str, *, rate: bool = False) -> Kind:
 
 def money() -> Kind:
     """A price per hour."""
-    allowed = "a price per hour such as 2.50/h, up to 1000000/h"
-
-    def read(value: object) -> float:
-        per_hour = _with_unit(value, units.parse_money, "/h", allowed)
-        if per_hour > 1_000_000:
-            raise _must_be(allowed)
-        return per_hour
-
-    schema = {"type": "string", "pattern": r"^\d+(\.\d+)? ?/ ?h$"}
-    return Kind("money", "0/h to 1000000/h", allowed, read, units.format_money, schema)
+    return _money("a price per hour such as 2.50", "h", 1_000_000, units.parse_money, units.format_money)
 
 
 def money_per_day() -> Kind:
     """A sum for 24 hours."""
-    allowed = "a sum per day such as 60/d, up to 10000000/d"
-
-    def read(value: object) -> float:
-        per_day = _with_unit(value, units.parse_money_per_day, "/d", allowed)
-        if per_day > 10_000_000:
-            raise _must_be(allowed)
-        return per_day
-
-    schema = {"type": "string", "pattern": r"^\d+(\.\d+)? ?/ ?d$"}
-    return Kind("money", "0/d to 10000000/d", allowed, read, units.format_money_per_day, schema)
+    parse, write = units.parse_money_per_day, units.format_money_per_day
+    return _money("a sum per day such as 60", "d", 10_000_000, parse, write)
 
 
 def token_price() -> Kind:
     """A price per million tokens. Inside it is that of one."""
-    allowed = "a price per million tokens such as 0.40/M, up to 1000000/M"
+    parse, write = units.parse_token_price, units.format_token_price
+    return _money("a price per million tokens such as 0.40", "M", 1_000_000, parse, write, 1e-6)
+
+
+def _money(
+    what: str,
+    unit: str,
+    most: int,
+    parse: Callable[[str], float],
+    write: Callable[[float], str],
+    inside: float = 1.0,
+) -> Kind:
+    """Money for a ``unit``, of which there are ``inside`` in the number that is used; ``most`` is as it is written."""
+    allowed = f"{what}/{unit}, up to {most}/{unit}"
 
     def read(value: object) -> float:
-        per_token = _with_unit(value, units.parse_token_price, "/M", allowed)
-        if per_token > 1.0:
+        parsed = _with_unit(value, parse, f"/{unit}", allowed)
+        if parsed > most * inside:
             raise _must_be(allowed)
-        return per_token
+        return parsed
 
-    schema = {"type": "string", "pattern": r"^\d+(\.\d+)? ?/ ?M$"}
-    return Kind("money", "0/M to 1000000/M", allowed, read, units.format_token_price, schema)
+    schema = {"type": "string", "pattern": rf"^\d+(\.\d+)? ?/ ?{unit}$"}
+    return Kind("money", f"0/{unit} to {most}/{unit}", allowed, read, write, schema)
 
 
 def choice(what: str, *names: str) -> Kind:

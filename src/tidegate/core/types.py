@@ -99,7 +99,7 @@ class ModelRoute:
     growth_slots: int = 0
     """Slots that replicas which come up, or which may still be started, would add to those that serve."""
     growth_s: float | None = None
-    """How long it takes to start one; None when that is not known."""
+    """How long it takes until one more serves, asleep or not there yet; None when that is not known."""
 
 
 @value

@@ -29,7 +29,6 @@ CLIENT_SHARES = 4
 a quarter of them."""
 
 BACKLOG = 4096
-CLOSE_S = 1.0
 CLOSED_WITHIN_S = 1.0
 """A connection that never reports its end must not keep the process from ending."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.core.effects import PublishRoutes
 from tidegate.core.fleet.adapting import troubles_of
-from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
@@ -154,9 +154,7 @@ def model_route(
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
         )
-    following = plan.following
-    start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
-    took_s = _sum(cold.fetch_s(plan.model), start_s)
+    took_s = _start_takes_s(plan, cold)
     obstacle = launching.obstacle(plan)
     if obstacle is None:  # 5
         wait = plan.variants.block(now_s)
@@ -171,9 +169,9 @@ def model_route(
 def _growth(
     plan: Plan, replicas: Sequence[Replica], cold: ColdStarts, now_s: float
 ) -> tuple[int, float | None]:
-    """Slots beyond those that serve, and how long a start takes.
+    """Slots beyond those that serve, and how long it takes until one more serves.
 
-    Nobody promises that they will be started. They may be, if it comes to that: up to the model's maximum; where
+    Nobody promises that they will come. They may be, if it comes to that: up to the model's maximum; where
     something keeps the number down or starts fail, only what comes up already.
     """
     serving = sum(replica.state is State.SERVING for replica in replicas)
@@ -182,9 +180,25 @@ def _growth(
         most = serving + sum(replica.is_coming_up for replica in replicas)
     if most <= serving:
         return 0, None
+    return (most - serving) * plan.spec.slots, _next_takes_s(plan, replicas, cold)
+
+
+def _next_takes_s(plan: Plan, replicas: Sequence[Replica], cold: ColdStarts) -> float | None:
+    """How long it takes until one more serves, from the nearest tier that holds one."""
+    if any(replica.can_be_kept for replica in replicas):
+        return 0.0
+    if any(replica.is_warm for replica in replicas):
+        return PROMOTION_S
+    if any(replica.state is State.SLEEPING for replica in replicas):
+        return cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+    return _start_takes_s(plan, cold)
+
+
+def _start_takes_s(plan: Plan, cold: ColdStarts) -> float | None:
+    """From the order to start one until it serves."""
     following = plan.following
     start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
-    return (most - serving) * plan.spec.slots, _sum(cold.fetch_s(plan.model), start_s)
+    return _sum(cold.fetch_s(plan.model), start_s)
 
 
 def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:

@@ -1,5 +1,7 @@
 """Stories of what gateways are told of a model, beside its replicas."""
 
+from tidegate.core.fleet.coldstart import PROMOTION_S
+from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
 M = ModelId("m")
@@ -29,3 +31,29 @@ def test_what_a_cap_keeps_away_is_no_growth(world, settings):
     world.report(41, in_flight=16, queued=40)
 
     assert growth(world) == (0, None)
+
+
+def test_how_soon_one_more_serves_goes_by_the_nearest_that_there_is(world, settings):
+    pool = {"max_warm": 1, "max_sleeping": 1, "expected_wake_s": 4.0}
+    world.configure(0, {M: settings(min_replicas=1, max_replicas=2, slots=8, start=90.0, pool=pool)})
+    world.ready(90, "m-1")
+    assert growth(world) == (8, 90.0)
+
+    world.report(91, in_flight=16)
+    world.ready(181, "m-2")
+    assert growth(world) == (0, None)
+
+    world.run(182, 260, in_flight=1)  # one is enough: the other is warm
+    assert [route.state for route in world.table.routes] == [State.SERVING, State.WARM]
+    assert growth(world) == (8, PROMOTION_S)
+
+
+def test_a_sleeper_counts_by_how_long_it_takes_to_wake(world, settings):
+    pool = {"max_sleeping": 1, "expected_wake_s": 4.0}
+    world.configure(0, {M: settings(min_replicas=1, max_replicas=2, slots=8, start=90.0, pool=pool)})
+    world.ready(90, "m-1")
+    world.adopt(91, "m-2", is_asleep=True)
+    world.report(92, in_flight=1)
+
+    assert [route.state for route in world.table.routes] == [State.SERVING, State.SLEEPING]
+    assert growth(world) == (8, 4.0)
