@@ -32,8 +32,6 @@ class Launching:
         self._budget = budget
         self._limits = limits
         self._now_s = now_s
-        self._has_room: dict[tuple[Size, bool], bool] = {}
-        """What was found out since something was last taken: many models ask about few sizes."""
 
     @cached_property
     def _room(self) -> Room:
@@ -42,8 +40,9 @@ class Launching:
         left = self._budget.left(self._limits.max_starts_per_hour, self._now_s)
         return Room(self._limits, taken, left, self._places.ground(self._replicas))
 
-    @property
+    @cached_property
     def _is_leaving(self) -> bool:
+        """As of the first question about an obstacle: by then all orders of the turn are given."""
         return any(not r.is_gone and (r.is_ended or r.state is State.DRAINING) for r in self._replicas)
 
     def take(self, plan: Plan, variant: str) -> Place | None:
@@ -51,7 +50,6 @@ class Launching:
         if self._refuses(plan, variant) is not None:
             return None
         self._budget.note(self._now_s)
-        self._has_room.clear()
         is_kept_for = self._places.is_kept_for(plan.model)
         return self._room.start(plan.size_as(variant), is_kept_for=is_kept_for)
 
@@ -60,7 +58,6 @@ class Launching:
         when it may."""
         if old == new:
             return None
-        self._has_room.clear()
         return self._room.exchange(old, new, place)
 
     def obstacle_to_waking(self, asleep: Size, awake: Size, place: Place = NOWHERE) -> Block | None:
@@ -70,7 +67,7 @@ class Launching:
             self.exchange(awake, asleep, place)  # It was only asked for.
             return None
         if cap == NO_PLACE:
-            clear = self._cleared()
+            clear = self._cleared
             if clear is None or clear.fits(place):
                 return None
             return Block(cap, f"it sleeps on {place}, which another replica has", None)
@@ -85,13 +82,9 @@ class Launching:
 
     def has_room_now(self, plan: Plan, variant: str) -> bool:
         """One of this variant fits beside all that is there, the starts of the hour left aside."""
-        key = size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
-        known = self._has_room.get(key)
-        if known is None:
-            is_allowed = self._room.refuses(size, starts=False) is None
-            known = is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
-            self._has_room[key] = known
-        return known
+        size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
+        is_allowed = self._room.refuses(size, starts=False) is None
+        return is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
 
     def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
         """One of this variant would fit as soon as this other replica is gone."""
@@ -124,7 +117,7 @@ class Launching:
 
     def _no_place(self, plan: Plan, variant: str) -> Block | None:
         """None when there will be one as soon as what leaves is gone."""
-        clear, ground, size = self._cleared(), self._ground, plan.size_as(variant)
+        clear, ground, size = self._cleared, self._ground, plan.size_as(variant)
         if clear is None or ground is None:
             return None
         if clear.find(size, is_kept_for=self._places.is_kept_for(plan.model)) is not None:
@@ -137,8 +130,9 @@ class Launching:
     def _ground(self) -> Ground | None:
         return self._places.ground(self._replicas)
 
+    @cached_property
     def _cleared(self) -> Ground | None:
-        """The nodes without what leaves."""
+        """The nodes without what leaves; of the same moment as ``_is_leaving``."""
         ground = self._places.bare()
         if ground is not None:
             for replica in self._replicas:

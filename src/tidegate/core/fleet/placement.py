@@ -114,7 +114,7 @@ class Outlook:
 
     def __init__(self, sizes: Iterable[Size] = ()) -> None:
         """``sizes``: of the configured models."""
-        needs = {Size(s.gpus, 0.0, s.kind, s.memory_bytes) for s in sizes if s.needs_place}
+        needs = {size.on_gpus for size in sizes if size.needs_place}
         self._sizes = sorted(needs, key=lambda s: (-s.gpus, -_weight(s), s.kind))
         self._steps: dict[tuple[str, tuple[DeviceState, ...], int, int | None], Step | None] = {}
 
@@ -178,6 +178,9 @@ class Ground:
         self._kept = kept
         self._devices: dict[tuple[str, int], tuple[_Bank, _Device]] = {}
         self._banks: list[_Bank] = []
+        self._found: dict[tuple[Size, bool], Place | None] = {}
+        self._refused: dict[Size, str] = {}
+        """Both remember answers since something last came or went: many models ask about few sizes."""
         for node in nodes:
             self._add(node)
 
@@ -216,6 +219,12 @@ class Ground:
     def find(self, size: Size, *, is_kept_for: bool = False) -> Place | None:
         """The best place for one more; None when there is none. ``is_kept_for``: it is of the model for which a node is
         kept."""
+        key = size.on_gpus, is_kept_for
+        if key not in self._found:
+            self._found[key] = self._best(size, is_kept_for=is_kept_for)
+        return self._found[key]
+
+    def _best(self, size: Size, *, is_kept_for: bool) -> Place | None:
         best: tuple[tuple[int, ...], float, str, str] | None = None
         found: tuple[_Bank, tuple[DeviceState, ...]] | None = None
         for bank in self._banks:
@@ -236,6 +245,12 @@ class Ground:
 
     def why_not(self, size: Size) -> str:
         """Why there is no place for it, naming the nodes that come nearest."""
+        size = size.on_gpus
+        if size not in self._refused:
+            self._refused[size] = self._refusal(size)
+        return self._refused[size]
+
+    def _refusal(self, size: Size) -> str:
         kind = f" of kind {size.kind}" if size.kind else ""
         room = "" if size.memory_bytes is None else f" with {size.memory_bytes / _GIB:g} GiB free"
         frees: dict[str, int] = {}
@@ -257,6 +272,8 @@ class Ground:
         return f"no node has {what}; {', '.join(said)}"
 
     def _change(self, place: Place, by: int) -> None:
+        self._found.clear()
+        self._refused.clear()
         for index in place.gpus:
             found = self._devices.get((place.node, index))
             if found is not None:

@@ -22,3 +22,8 @@ class Size:
     def needs_place(self) -> bool:
         """GPUs have to be found for it."""
         return self.gpus > 0 and not self.is_elsewhere
+
+    @property
+    def on_gpus(self) -> Size:
+        """What matters to where it may stand: the same for all that take the same GPUs, whatever they cost."""
+        return Size(self.gpus, 0.0, self.kind, self.memory_bytes)

@@ -47,6 +47,30 @@ def test_what_is_left_over_beside_a_large_one_is_used_up_first():
     assert put(where, size(4), size(4)) == [("n1", (4, 5, 6, 7)), ("n2", (4, 5, 6, 7))]
 
 
+def test_what_many_ask_is_looked_for_once_until_something_comes_or_goes():
+    class Counting(Outlook):
+        steps = 0
+
+        def step(self, *asked):
+            self.steps += 1
+            return super().step(*asked)
+
+    outlook = Counting([size(2)])
+    where = Ground([node("n1", 2), node("n2", 2)], outlook)
+    where.hold(Place("n1", (0,)))
+    prices = [Size(2, float(price)) for price in range(100)]
+    assert {where.find(each) for each in prices} == {Place("n2", (0, 1))}
+    assert outlook.steps == 2  # each node once, whatever the price
+    where.hold(Place("n2", (1,)))
+    assert {where.find(each) for each in prices} == {None}
+    assert {where.why_not(each) for each in prices} == {"no node has 2 free GPUs; n1 has 1, n2 has 1"}
+    where.free(Place("n1", (0,)))
+    assert {where.find(each) for each in prices} == {Place("n1", (0, 1))}
+    where.hold(Place("n1", (0, 1)))
+    assert where.why_not(prices[0]) == "no node has 2 free GPUs; n2 has 1, n1 has 0"
+    assert outlook.steps == 6
+
+
 def test_with_nothing_larger_to_come_the_fullest_node_is_filled_first_then_by_price_and_name():
     where = ground(node("n1", 2), node("n2", 2), node("n3", 2), next_sizes=[size(1)])
     where.hold(Place("n3", (1,)))
