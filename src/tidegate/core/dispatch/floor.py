@@ -70,7 +70,7 @@ class Floor:
         entry.queued_s = now_s
         line.queue.join(entry)
         line.note_load()
-        effects = self.wake_by(min(line.expires_s(entry), line.spills_s(entry)))
+        effects = self.wake_by(min(line.expires_s(entry), spilling.due_s(line, entry)))
         change_s = line.next_change_s(now_s)
         return effects if change_s is None else effects + self.wake_by(change_s)
 

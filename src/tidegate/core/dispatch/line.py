@@ -189,11 +189,6 @@ class Line:
         longest_s = limits.max_wait_busy_s if self._serves else limits.max_wait_starting_s
         return min(entry.arrived.deadline_s, max(entry.queued_s, self.regime_s) + longest_s)
 
-    def spills_s(self, entry: Entry) -> float:
-        """When an entry that waits has waited for as long as it is to before it is spilt; never: infinity."""
-        spill = self.config.spill
-        return inf if spill is None or spill.max_wait_s is None else entry.queued_s + spill.max_wait_s
-
     # ---- what is noted ----
 
     def note_arrival(self, arrived: RequestArrived, now_s: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from tidegate.core.dispatch import spilling
 from tidegate.core.dispatch.filling import fill, refuse_adapters
 from tidegate.core.dispatch.floor import DispatchEffect, Floor
 from tidegate.core.dispatch.hedging import Hedging
@@ -11,6 +12,9 @@ from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.events import Failure, Tick
 from tidegate.core.outcomes import Outcome
+
+KEPT_S = 1.0
+"""Between two looks at who would be spilt but for a bound."""
 
 
 class Patience:
@@ -47,28 +51,35 @@ class Patience:
         moments: list[float | None] = [line.next_change_s(now_s)]
         oldest = line.queue.oldest()
         if oldest is not None:
-            moments += line.expires_s(oldest), line.spills_s(oldest)
+            moments.append(line.expires_s(oldest))
         for moment in moments:
             if moment is not None and now_s < moment < inf:
                 effects += floor.wake_by(moment)
         return effects
 
     def _spill_waiting(self, line: Line, now_s: float) -> list[DispatchEffect]:
-        """Pass on who has waited for longer than the policy lets it, though that was not foreseen."""
+        """Pass on who has waited for longer than the policy lets it, though that was not foreseen. Whom a bound keeps is
+        looked at again soon: nothing that happens here need say when it gives."""
         bounds = line.config.spill
         if bounds is None or bounds.max_wait_s is None:
             return []
         effects: list[DispatchEffect] = []
         outcome = Outcome.EXPIRED_QUEUED if line.anybody_serves() else Outcome.EXPIRED_NOBODY
+        again_s = inf
         for entry in line.queue.in_order():
+            due_s = spilling.due_s(line, entry)
+            if due_s > now_s:
+                again_s = min(again_s, due_s)
+                continue
             if line.spills.obstacle(bounds, 0.0, now_s) is not None:
+                again_s = min(again_s, now_s + KEPT_S)
                 break
-            waited_s = now_s - entry.queued_s
-            if waited_s >= bounds.max_wait_s:
-                because = f"no replica was free for {waited_s:.1f} s"
-                spilt = self._floor.spill(entry, outcome, because, now_s)
-                effects += spilt or []
-        return effects
+            because = f"no replica was free for {now_s - entry.queued_s:.1f} s"
+            spilt = self._floor.spill(entry, outcome, because, now_s)
+            if spilt is None:
+                again_s = min(again_s, now_s + KEPT_S)
+            effects += spilt or []
+        return effects if again_s == inf else effects + self._floor.wake_by(again_s)
 
     def _run_out(self, entry: Entry, now_s: float, *, stopping: bool) -> list[DispatchEffect]:
         """End an entry whose time is over: its own deadline, or the gateway's."""

@@ -7,6 +7,8 @@ allow it. A request goes there once: if it fails there it ends as it would have 
 
 from __future__ import annotations
 
+from math import inf
+
 from tidegate.core.dispatch import outlook
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
@@ -85,6 +87,14 @@ def foreseen(line: Line, entry: Entry, now_s: float) -> str | None:
     return f"the wait is expected to be {wait_s:.1f} s"
 
 
+def due_s(line: Line, entry: Entry) -> float:
+    """When an entry that waits has waited for as long as it is to before it is spilt; infinity: it never is."""
+    bounds = line.config.spill
+    if bounds is None or bounds.max_wait_s is None or not _may_leave(entry, bounds):
+        return inf
+    return entry.queued_s + bounds.max_wait_s
+
+
 def began(book: SpillBook, entry: Entry, now_s: float) -> None:
     """The upstream's answer has begun."""
     entry.phase = Phase.STREAMING
@@ -151,16 +161,20 @@ def settle(book: SpillBook, entry: Entry, prompt: int | None, output: int | None
 
 
 def _is_eligible(entry: Entry, bounds: SpillBounds, outcome: Outcome, now_s: float) -> bool:
-    """It ends for want of room, nothing of it has been passed on, and it may leave the house."""
+    """It ends for want of room, may leave the house, and has the time for it."""
+    in_time = entry.arrived.deadline_s - now_s > bounds.ttft_s
+    return outcome in REFUSED and in_time and _may_leave(entry, bounds)
+
+
+def _may_leave(entry: Entry, bounds: SpillBounds) -> bool:
+    """It may leave the house, and nothing of it has been passed on."""
     arrived = entry.arrived
     return (
-        outcome in REFUSED
-        and entry.spilt is None
+        entry.spilt is None
         and not entry.resumes
         and arrived.may_spill
         and arrived.adapter is None
         and arrived.priority >= bounds.from_priority
-        and arrived.deadline_s - now_s > bounds.ttft_s
     )
 
 

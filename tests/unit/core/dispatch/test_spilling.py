@@ -304,6 +304,28 @@ class TestMaxWait:
         world.ask("b", 3.0)
         assert WakeAt(8.0) in world.on(Tick(), 6.0)
 
+    def test_whoever_may_not_go_keeps_nobody_behind_it(self):
+        world = World(spill=SpillBounds(max_wait_s=5.0))
+        world.table(0, ("m-1", 1))
+        world.ask("runs", 0.0)
+        assert WakeAt(6.0) not in world.ask("stays", 1.0, may_spill=False)
+        assert WakeAt(8.0) in world.ask("a", 3.0)
+        world.ask("b", 4.0)
+        effects = world.on(Tick(), 8.0)
+        assert spilt(effects) == ["a"]
+        assert WakeAt(9.0) in effects
+        assert spilt(world.on(Tick(), 9.0)) == ["b"]
+
+    def test_whom_a_bound_keeps_goes_soon_after_it_gives(self):
+        world = World(spill=SpillBounds(max_wait_s=5.0, max_in_flight=1))
+        world.table(0, ("m-1", 1))
+        world.ask("runs", 0.0)
+        world.ask("a", 1.0)
+        world.ask("b", 1.0)
+        assert WakeAt(8.0) in world.on(Tick(), 7.0), "a is there, and b may not be"
+        world.on(UpstreamEnded("a", 200, 100, None, 5), 7.5)
+        assert spilt(world.on(Tick(), 8.0)) == ["b"]
+
     def test_none_at_all_goes_at_once(self):
         world = World(spill=SpillBounds(max_wait_s=0.0))
         world.table(0, ("m-1", 1))
