@@ -18,7 +18,7 @@ class OpenAI:
     """An OpenAI-compatible server."""
 
     name = "openai"
-    manners = Manners(abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'))
+    manners = Manners(abort_marks=openai_api.ABORT_MARKS)
     metrics_path = None
     sleep_api = None
     lora_api = None

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible engines have in common: the probe that asks for one token, and its answer."""
+"""What OpenAI-compatible engines have in common: the probe that asks for one token, its answer, and how one breaks off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import msgspec
 
 from tidegate.adapters.base import Probe, Readiness
 
+ABORT_MARKS = (b'"finish_reason":"abort"', b'"finish_reason": "abort"')
+"""In a streamed event: the engine cut its answer short."""
 _TRY_AGAIN = frozenset({429, 503})
 
 

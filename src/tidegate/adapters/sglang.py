@@ -55,7 +55,7 @@ class SGLang:
 
     name = "sglang"
     manners = Manners(
-        abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
+        abort_marks=openai_api.ABORT_MARKS,
         chat_continuation={"continue_final_message": True},
         continues_completions=True,
     )

@@ -104,7 +104,7 @@ class Vllm:
 
     name = "vllm"
     manners = Manners(
-        abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
+        abort_marks=openai_api.ABORT_MARKS,
         busy_marks=(b"cannot schedule new futures after shutdown",),
         chat_continuation={"add_generation_prompt": False, "continue_final_message": True},
         continues_completions=True,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from tidegate.adapters.base import Manners
+from tidegate.adapters.openai_api import ABORT_MARKS
 from tidegate.config.settings import ModelSettings, SpillUpstream
 from tidegate.core.dispatch.spilling import upstream_of
 from tidegate.core.lifecycle import State
@@ -23,7 +24,7 @@ ENGINE = "spill"
 MANNERS = Manners(
     # 401 and 403 count as ours in any case. These too are no client's fault: our money, our name for the model.
     failed_statuses=frozenset({402, 404, 405, 500, 502, 504}),
-    abort_marks=(b'"finish_reason":"abort"', b'"finish_reason": "abort"'),
+    abort_marks=ABORT_MARKS,
 )
 ROOT = "/v1"
 
