@@ -185,8 +185,7 @@ class EngineClient:
 
 
 def _url(address: Address, path: str) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"http://{host}:{address.port}{path}"
+    return f"http://{address.url_host}:{address.port}{path}"
 
 
 def _message(body: bytes) -> str:

@@ -170,5 +170,4 @@ def _scaling(scaling: Scaling) -> dict[str, Any]:
 
 
 def _url(address: Address) -> str:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"http://{host}:{address.port}"
+    return f"http://{address.url_host}:{address.port}"

@@ -43,6 +43,11 @@ class Address:
     host: str
     port: int
 
+    @property
+    def url_host(self) -> str:
+        """The host as URLs and ``Host`` fields have it: an IPv6 address in brackets."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
 
 @value
 class Route:

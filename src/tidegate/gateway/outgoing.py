@@ -32,5 +32,4 @@ class RequestHeads:
 
 
 def _start(address: Address, path: str) -> bytes:
-    host = f"[{address.host}]" if ":" in address.host else address.host
-    return f"POST {path} HTTP/1.1\r\nhost: {host}:{address.port}\r\naccept-encoding: identity\r\n".encode()
+    return f"POST {path} HTTP/1.1\r\nhost: {address.url_host}:{address.port}\r\naccept-encoding: identity\r\n".encode()

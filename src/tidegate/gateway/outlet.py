@@ -46,7 +46,7 @@ class Outlet:
         """The head of this call's request, with a body of this length."""
         address = self.route.address
         assert address is not None
-        host = f"[{address.host}]" if ":" in address.host else address.host
+        host = address.url_host
         if address.port != (443 if self.tls else 80):
             host = f"{host}:{address.port}"
         accept = "text/event-stream" if call.streams else "application/json"
