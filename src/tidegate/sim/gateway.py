@@ -197,16 +197,12 @@ class SimGateway:
     # ---- to the engines ----
 
     def _send(self, order: Send | Hedge) -> None:
-        row = int(order.request_id)
-        trace = self._trace
-        prompt, output = trace.prompt_tokens[row] or 1, trace.output_tokens[row] or 1
+        prompt, output = self._tokens(int(order.request_id))
         self._pass_on(order.request_id, order.replica_id, prompt, output)
 
     def _resume(self, order: Resume) -> None:
         """Another engine reads the prompt and what there is of the answer, and writes the rest."""
-        row = int(order.request_id)
-        trace = self._trace
-        prompt, output = trace.prompt_tokens[row] or 1, trace.output_tokens[row] or 1
+        prompt, output = self._tokens(int(order.request_id))
         self._pass_on(order.request_id, order.replica_id, prompt + order.tokens, output - order.tokens)
 
     def _pass_on(self, request_id: RequestId, replica_id: ReplicaId, prompt: int, output: int) -> None:
@@ -231,7 +227,7 @@ class SimGateway:
         request_id, row = order.request_id, int(order.request_id)
         bounds = self._scenario.models[self._only_model or self._models[row]].dispatch.spill
         assert bounds is not None
-        prompt, output = self._trace.prompt_tokens[row] or 1, self._trace.output_tokens[row] or 1
+        prompt, output = self._tokens(row)
         self._spilt.add(request_id)
 
         def began() -> None:
@@ -246,6 +242,10 @@ class SimGateway:
         began_s = self._kernel.now_s + bounds.ttft_s
         self._kernel.at(began_s, began)
         self._kernel.at(began_s + (output - 1) * bounds.tpot_s, ended)
+
+    def _tokens(self, row: int) -> tuple[int, int]:
+        """Of its prompt and of its answer; an engine takes one at least."""
+        return self._trace.prompt_tokens[row] or 1, self._trace.output_tokens[row] or 1
 
     def _cancel(self, order: CancelUpstream) -> None:
         engine = self.engines.get(order.replica_id)
