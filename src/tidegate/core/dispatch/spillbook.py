@@ -24,6 +24,11 @@ OURS_TO_MEND = frozenset({401, 402, 403, 404})
 """The upstream does not know our key, our money or our name for the model: the next request will fare no better."""
 
 
+def price(bounds: SpillBounds, prompt_tokens: float, output_tokens: float) -> float:
+    """What a request costs there."""
+    return prompt_tokens * bounds.prompt_price + output_tokens * bounds.output_price
+
+
 @value
 class Spilt:
     """One request at the upstream, and how it would have ended otherwise."""
@@ -40,7 +45,7 @@ class Spilt:
 
     def used(self, prompt_tokens: int, output_tokens: int) -> float:
         """What so many tokens cost."""
-        return prompt_tokens * self.bounds.prompt_price + output_tokens * self.bounds.output_price
+        return price(self.bounds, prompt_tokens, output_tokens)
 
 
 @value

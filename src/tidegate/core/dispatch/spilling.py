@@ -13,7 +13,7 @@ from tidegate.core.dispatch import outlook
 from tidegate.core.dispatch.ledger import Entry, Phase
 from tidegate.core.dispatch.line import Line
 from tidegate.core.dispatch.spans import REFUSED
-from tidegate.core.dispatch.spillbook import SpillBook, Spilt
+from tidegate.core.dispatch.spillbook import SpillBook, Spilt, price
 from tidegate.core.effects import Spill
 from tidegate.core.events import Failure, UpstreamEnded, UpstreamFailed
 from tidegate.core.outcomes import Outcome
@@ -182,7 +182,7 @@ def _at_most(entry: Entry, bounds: SpillBounds) -> tuple[int, float]:
     """Tokens of its answer, and the money for it and its prompt."""
     limit = entry.arrived.max_output_tokens
     output = bounds.output_tokens if limit is None else limit
-    return output, entry.arrived.prompt_tokens * bounds.prompt_price + output * bounds.output_price
+    return output, price(bounds, entry.arrived.prompt_tokens, output)
 
 
 def _bound(line: Line, bounds: SpillBounds, cost: float, now_s: float) -> str | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from tidegate.core.dispatch.spillbook import HOUR_S, price
 from tidegate.core.settings import SpillBounds
 from tidegate.sim.fluid.amounts import Flowed, Parcel
 from tidegate.sim.scenario import Slo
-
-HOUR_S = 3_600.0
 
 
 class Spilling:
@@ -48,7 +47,7 @@ class Spilling:
         self._forget(now_s)
         bounds, slo = self._bounds, self._slo
         prompt, output = parcel.prompt_tokens / parcel.requests, parcel.output_tokens / parcel.requests
-        each = prompt * bounds.prompt_price + output * bounds.output_price
+        each = price(bounds, prompt, output)
         takes_s = bounds.ttft_s + max(0.0, output - 1.0) * bounds.tpot_s
         room = max(0.0, bounds.max_in_flight - self._in_flight) * max(1.0, span_s / max(1e-3, takes_s))
         gone = min(requests, room)
