@@ -233,6 +233,22 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_event():
         assert w.records[-1].outcome.value == "failed_midstream"
 
 
+async def test_what_came_before_it_broke_off_is_paid_for():
+    async def breaks(asked):
+        await asked.send(STREAM_HEAD)
+        for _ in range(10):
+            await asked.send(chunk(event("x")))
+        await asyncio.sleep(0.02)
+        asked.cut()
+
+    async with Full(breaks) as w:
+        await w.ask(post(chat(stream=True)))
+        assert w.records[-1].outcome.value == "failed_midstream"
+        assert w.records[-1].spilt_cost > 10 * 0.01, (
+            "ten tokens and the prompt, though no sweep has counted them"
+        )
+
+
 async def test_an_upstream_that_nobody_hears_is_given_up_for_a_while(caplog):
     gone = await Engine().start()
     await gone.stop()

@@ -328,7 +328,7 @@ class Attendant:
     def answered(self, call, status, usage):
         self.told.append("answered")
 
-    def attempt_failed(self, call, failure, status):
+    def attempt_failed(self, call, failure, status, tokens=0):
         self.told.append("failed")
 
     def gap(self, seconds):

@@ -167,8 +167,8 @@ class Attendant(Protocol):
     def answered(self, call: Call, status: int, usage: Usage) -> None:
         """The answer is complete and was passed on."""
 
-    def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
-        """The attempt is over; nothing is attached to the call any more."""
+    def attempt_failed(self, call: Call, failure: Failure, status: int | None, tokens: int = 0) -> None:
+        """The attempt is over, and nothing is attached to the call any more; ``tokens`` of its stream were passed on."""
 
     def redial(self, call: Call) -> None:
         """A pooled connection was dead before it was used: the same attempt, on a fresh one."""

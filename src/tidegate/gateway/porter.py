@@ -95,8 +95,8 @@ class Porter:
             upstream.drop()
             self._end(call, 200, usage)
             return
-        if call.outlet is not None and upstream is not None and upstream.tokens_passed_on:
-            self._owner.handle(TokensSent(call.request_id, upstream.tokens_passed_on))
+        if upstream is not None:
+            self._tell_paid(call, upstream.tokens_passed_on)
         self._owner.handle(ClientGone(call.request_id))
         self._detach_all(call)
         self._calls.pop(call.request_id, None)
@@ -169,7 +169,7 @@ class Porter:
         self._end(call, status, usage)
         call.client.finished(keep_alive=call.keep_alive)
 
-    def attempt_failed(self, call: Call, failure: Failure, status: int | None) -> None:
+    def attempt_failed(self, call: Call, failure: Failure, status: int | None, tokens: int = 0) -> None:
         other = call.other
         if other is not None:
             self._prefer(other)
@@ -177,11 +177,12 @@ class Porter:
         if call.outlet is not None:
             said = failure.value if status is None else f"HTTP status {status}"
             log.warning("the upstream of %s failed a spilt request: %s", call.outlet.route.model, said)
-        tokens = None
+        self._tell_paid(call, tokens)
+        resumable = None
         if call.transcript is not None and call.began and call.route is not None:
-            tokens = call.transcript.resumable_tokens(self._dialler.manners_for(call.route.engine))
+            resumable = call.transcript.resumable_tokens(self._dialler.manners_for(call.route.engine))
         failed = UpstreamFailed(
-            call.request_id, failure, status, replica_id=_replica(call), resumable_tokens=tokens
+            call.request_id, failure, status, replica_id=_replica(call), resumable_tokens=resumable
         )
         self._owner.handle(failed)
 
@@ -255,6 +256,11 @@ class Porter:
                 replica_id=_replica(call),
             )
         )
+
+    def _tell_paid(self, call: Call, tokens: int) -> None:
+        """A spilt answer breaks off: what has come of it is paid for, to the last token."""
+        if call.outlet is not None and tokens:
+            self._owner.handle(TokensSent(call.request_id, tokens))
 
     def _prefer(self, call: Call) -> None:
         """Of the two attempts at one request this one is heard."""

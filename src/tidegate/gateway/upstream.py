@@ -123,8 +123,9 @@ class UpstreamConnection(asyncio.Protocol):
         """The attempt is over. The connection is not used again after anything irregular."""
         call = self.call
         assert call is not None
+        tokens = self.tokens_passed_on
         self.drop()
-        self._attendant.attempt_failed(call, failure, status)
+        self._attendant.attempt_failed(call, failure, status, tokens)
 
     def silent_for_s(self, now_s: float) -> float:
         """How long nothing has come, not counting what the client's slowness explains."""
