@@ -24,7 +24,7 @@ def run(asked: Asked) -> dict[str, Any]:
     ]
     peaks: dict[str, float] = {}
     full: dict[str, int] = {}
-    for _, _, _, peak, _ in answers:
+    for _, _, _, peak, _, _ in answers:
         for what, share in peak.items():
             peaks[what] = max(peaks.get(what, 0.0), share)
             full[what] = full.get(what, 0) + (share > 0.9)
@@ -33,6 +33,8 @@ def run(asked: Asked) -> dict[str, Any]:
     asked.say(f"{total} turns in {WORLDS} worlds, {launches} launches, {days:.0f} days")
     for what, share in sorted(peaks.items()):
         asked.say(f"  {what:<18} at most {100 * share:6.2f} % of its cap; above 90 % in {full[what]} worlds")
+    left_out = sum(answer[5] for answer in answers)
+    asked.say(f"  left out: {left_out} warm replicas at less than the whole price, ended at a restart and not adopted")
     asked.say(f"  exceeded: {len(broken)} times")
     for line in broken[:5]:
         asked.say(f"    {line}")
@@ -41,16 +43,18 @@ def run(asked: Asked) -> dict[str, Any]:
         "worlds": WORLDS,
         "launches": launches,
         "days": days,
+        "left_out": left_out,
         "exceeded": len(broken),
         "peaks": peaks,
         "worlds_above_90_percent": full,
     }
 
 
-def played(task: tuple[int, int]) -> tuple[int, int, list[str], dict[str, float], float]:
-    """One world: turns, launches, what was broken, the peaks, days."""
+def played(task: tuple[int, int]) -> tuple[int, int, list[str], dict[str, float], float, int]:
+    """One world: turns, launches, what was broken, the peaks, days, warm ones left out at restarts."""
     seed, steps = task
     world = World(seed)
     while world.steps < steps:
         world.step()
-    return world.steps, world.launches, world.books.broken, world.books.peak, world.now_s / 86_400
+    days = world.now_s / 86_400
+    return world.steps, world.launches, world.books.broken, world.books.peak, days, world.left_out

@@ -57,6 +57,8 @@ class World:
         self.known: list[ReplicaId] = []
         self.loads = dict.fromkeys(self.specs, 0)
         self.launches = self.steps = 0
+        self.left_out = 0
+        """Warm ones that cost less, ended at a restart: adopted, they would serve at the whole price (docs/limits.md)."""
         self.configure()
 
     def on(self, event: object) -> None:
@@ -184,9 +186,11 @@ class World:
             spec = self.books.specs.get(replica_id)
             if spec is None:
                 continue
-            # What was warm for less is adopted as one that serves, at the whole price: not here.
-            is_same = model in self.specs and self.has(model, variant) and replica_id not in self.books.warm
-            if is_same and self.as_launched(model, variant) == spec:
+            is_same = model in self.specs and self.has(model, variant)
+            is_same = is_same and self.as_launched(model, variant) == spec
+            is_cheaper = self.books.warm_price(replica_id) is not None
+            self.left_out += is_same and is_cheaper
+            if is_same and not is_cheaper:
                 self.doing.pop(replica_id, None)
                 is_asleep, place = replica_id in self.books.asleep, self.books.places.get(replica_id)
                 self.on(ReplicaAdopted(replica_id, model, ADDRESS, is_asleep, variant, place))

@@ -66,14 +66,18 @@ class Onlooker:
                 rate += spec.pool.sleeping_price_per_h
                 continue
             gpus += spec.gpus
-            is_cheap = replica_id in self.warm and spec.pool.warm_price_per_h is not None
-            rate += spec.pool.warm_price_per_h if is_cheap else spec.price_per_h  # type: ignore[operator]
+            warm_price = self.warm_price(replica_id)
+            rate += spec.price_per_h if warm_price is None else warm_price
         self.rate = rate
         self._hold("replicas", self.limits.max_replicas, count)
         self._hold("GPUs", self.limits.max_gpus, gpus)
         self._hold("money per hour", self.limits.max_cost_per_h, rate)
         self._hold("starts per hour", self.limits.max_starts_per_hour, len(self.starts))
         self._look_at_gpus()
+
+    def warm_price(self, replica_id: ReplicaId) -> float | None:
+        """What it costs an hour while it is warm; None: it is not, or costs what one that serves does."""
+        return self.specs[replica_id].pool.warm_price_per_h if replica_id in self.warm else None
 
     def _look_at_gpus(self) -> None:
         carried: dict[tuple[str, int], list[int | None]] = {}
