@@ -98,6 +98,7 @@ class StartBook:
             model = ModelId(order.model)
             self._of[replica_id] = model, order.variant
             self._ways[replica_id] = _Way(model, order.variant, now_s, State.REQUESTED, now_s)
+            self._ending.discard(replica_id)  # a former run had another of that name
         elif name == "Wake":
             self._waking_s[replica_id] = now_s
         else:

@@ -89,6 +89,17 @@ def test_a_start_that_was_called_off_is_no_failure_and_a_crash_is_one(tmp_path):
     assert (found.starts, found.failed) == (1, 1)
 
 
+def test_a_crash_is_one_though_a_former_run_ended_another_replica_of_that_name(tmp_path):
+    first = one_start(Journal(tmp_path))
+    first.turn(200.0, Tick(), Stop(ReplicaId("m-1"), "not wanted")).seen(201.0, "m-1", Seen.EXITED)
+    first.written()
+    Journal(tmp_path, "20261201T000000-2").launch(1000.0, "m-1").seen(1002.0, "m-1", Seen.EXITED).written()
+
+    (found,) = reports(tmp_path)
+
+    assert (found.starts, found.failed) == (1, 1)
+
+
 def test_wake_ups_are_measured_from_their_order_and_those_that_came_to_nothing_left_out(tmp_path):
     journal = one_start(Journal(tmp_path))
     journal.turn(200.0, Tick(), Wake(ReplicaId("m-1"), "wanted")).seen(204.0, "m-1", Seen.WOKEN)
