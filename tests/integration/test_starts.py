@@ -1,11 +1,17 @@
-"""``tidegate starts`` on the journal of a simulated hour, and on that of real processes."""
+"""``tidegate starts`` on the journal of a simulated hour."""
 
 import json
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from tidegate.cli.main import cli
+from tidegate.core.effects import Launch
+from tidegate.core.events import ReplicaSeen, Tick
+from tidegate.core.lifecycle import Seen
+from tidegate.core.types import ModelId, ReplicaId
+from tidegate.runtime.journal import line
 
 
 def tidegate(*arguments):
@@ -70,6 +76,23 @@ def test_a_picture_is_drawn(journal, tmp_path):
 
     assert tidegate("starts", journal, "--png", tmp_path / "starts.png").exit_code == 0
     assert (tmp_path / "starts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_where_no_start_became_ready_there_is_nothing_to_draw(tmp_path):
+    pytest.importorskip("matplotlib")
+    m, replica_id = ModelId("m"), ReplicaId("m-1")
+    turns = (
+        line("fleet", 0.0, Tick(), [Launch(replica_id, m, "wanted")]),
+        line("fleet", 3.0, ReplicaSeen(replica_id, Seen.EXITED), []),
+    )
+    lines = [b'{"journal":1,"tidegate":"0","run":"r"}', *map(msgspec.json.encode, turns), b""]
+    (tmp_path / "run.jsonl").write_bytes(b"\n".join(lines))
+
+    done = tidegate("starts", tmp_path / "run.jsonl", "--png", tmp_path / "starts.png")
+
+    assert done.exit_code == 1
+    assert "no start became ready" in done.output
+    assert "1 failed" in tidegate("starts", tmp_path / "run.jsonl").output
 
 
 @pytest.mark.parametrize(
