@@ -34,7 +34,9 @@ def run(asked: Asked) -> dict[str, Any]:
     for what, share in sorted(peaks.items()):
         asked.say(f"  {what:<18} at most {100 * share:6.2f} % of its cap; above 90 % in {full[what]} worlds")
     left_out = sum(answer[5] for answer in answers)
-    asked.say(f"  left out: {left_out} warm replicas at less than the whole price, ended at a restart and not adopted")
+    asked.say(
+        f"  left out: {left_out} warm replicas at less than the whole price, ended at a restart and not adopted"
+    )
     asked.say(f"  exceeded: {len(broken)} times")
     for line in broken[:5]:
         asked.say(f"    {line}")
