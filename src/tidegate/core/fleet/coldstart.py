@@ -14,7 +14,9 @@ from math import erf, exp, log, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
+from tidegate.core.fleet.replicas import Replica
 from tidegate.core.knowledge import KnownStarts
+from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
@@ -168,9 +170,20 @@ class ColdStarts:
         spread = joined_spread(known.median_s, known.spread, fetch_s, self.artifacts.spread(model))
         return Readiness(known.median_s + fetch_s, spread, known.samples)
 
-    def fetch_s(self, model: ModelId) -> float | None:
+    def fetch_s(self, model: ModelId, otherwise_s: float | None, kind: str = "") -> float | None:
         """What fetching is expected to add to a cold start; 0 before the first one, which the settings speak of."""
-        return self.artifacts.fetch_s(model) if self._samples(model, Tier.COLD, "", None) else 0.0
+        is_measured = self._samples(model, Tier.COLD, kind, otherwise_s)
+        return self.artifacts.fetch_s(model) if is_measured else 0.0
+
+    def ready_s(self, replica: Replica) -> float | None:
+        """When one that comes up is expected to serve; None when that is not known."""
+        if replica.state is State.WAKING:
+            begins_s: float | None = replica.since_s
+            took_s = self.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
+        else:
+            begins_s = replica.weights_here_s
+            took_s = self.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
+        return None if begins_s is None or took_s is None else begins_s + took_s
 
     def _without_fetching(
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str

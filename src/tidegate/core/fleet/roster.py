@@ -48,8 +48,9 @@ class Roster:
 
     def ready_s(self, plan: Plan, variant: str) -> float:
         """From a launch to serving, as far as that is known; what is not known is not held against it."""
-        start_s = self.cold.expected_s(plan.model, plan.spec_as(variant).expected_start_s, kind=variant)
-        return (start_s or 0.0) + (self.cold.fetch_s(plan.model) or 0.0)
+        otherwise_s = plan.spec_as(variant).expected_start_s
+        start_s = self.cold.expected_s(plan.model, otherwise_s, kind=variant)
+        return (start_s or 0.0) + (self.cold.fetch_s(plan.model, otherwise_s, variant) or 0.0)
 
     def launch(
         self,
@@ -68,7 +69,7 @@ class Roster:
             if place is None:
                 break
             replica = self.replicas.launch(plan.model, plan.spec_as(variant), place, now_s, variant)
-            replica.fetch_s = self.cold.fetch_s(plan.model)
+            replica.fetch_s = self.cold.fetch_s(plan.model, replica.spec.expected_start_s, variant)
             why, where = because or plan.because, place if place.gpus else None
             effects.append(Launch(replica.replica_id, plan.model, why, variant, where))
         return effects

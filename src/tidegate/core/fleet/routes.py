@@ -85,7 +85,7 @@ def _route(replica: Replica, cold: ColdStarts) -> Route:
     """
     last, state = replica.route, replica.state
     free = replica.spec.slots if state is State.SERVING else 0
-    ready_s = _ready_s(replica, cold) if replica.is_coming_up else None
+    ready_s = cold.ready_s(replica) if replica.is_coming_up else None
     on_gpu = replica.engine.adapters if replica.engine is not None else None
     if (
         last is not None
@@ -141,7 +141,7 @@ def model_route(
     if plan.kept_at_none is not None:  # 2
         return ModelRoute(plan.model, False, *plan.kept_at_none)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 3
-        expected = [_ready_s(replica, cold) for replica in replicas if replica.is_coming_up]
+        expected = [cold.ready_s(replica) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]
         return ModelRoute(plan.model, can_serve=True, expected_ready_s=min(on_time, default=None))
     sleepers = [replica for replica in replicas if replica.state is State.SLEEPING]
@@ -197,16 +197,9 @@ def _next_takes_s(plan: Plan, replicas: Sequence[Replica], cold: ColdStarts) -> 
 def _start_takes_s(plan: Plan, cold: ColdStarts) -> float | None:
     """From the order to start one until it serves."""
     following = plan.following
-    start_s = cold.expected_s(plan.model, plan.spec_as(following).expected_start_s, kind=following)
-    return _sum(cold.fetch_s(plan.model), start_s)
-
-
-def _ready_s(replica: Replica, cold: ColdStarts) -> float | None:
-    if replica.state is State.WAKING:
-        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
-        return _sum(replica.since_s, wake_s)
-    start_s = cold.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
-    return _sum(replica.weights_here_s, start_s)
+    otherwise_s = plan.spec_as(following).expected_start_s
+    start_s = cold.expected_s(plan.model, otherwise_s, kind=following)
+    return _sum(cold.fetch_s(plan.model, otherwise_s, following), start_s)
 
 
 def _sum(moment_s: float | None, span_s: float | None) -> float | None:

@@ -103,10 +103,5 @@ def _engine_seen(replica: Replica, page: EngineReported, share: float, now_s: fl
 
 def _coming(replica: Replica, cold: ColdStarts) -> Coming:
     if replica.state is State.WAKING:
-        wake_s = cold.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
-        ready_s = None if wake_s is None else replica.since_s + wake_s
-        return Coming(replica.since_s, ready_s, Tier.SLEEPING)
-    took_s = cold.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
-    here_s = replica.weights_here_s
-    ready_s = None if here_s is None or took_s is None else here_s + took_s
-    return Coming(replica.launched_s, ready_s, Tier.COLD)
+        return Coming(replica.since_s, cold.ready_s(replica), Tier.SLEEPING)
+    return Coming(replica.launched_s, cold.ready_s(replica), Tier.COLD)

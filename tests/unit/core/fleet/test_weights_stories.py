@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tidegate.core.effects import Prefetch
 from tidegate.core.events import ReplicaSeen, Tick, WeightsSeen
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
+from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.scaling.forecast import DAY_S
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.scaling_settings import Scaling
@@ -63,6 +64,19 @@ def test_what_is_not_known_is_not_zero():
     assert book.fetch_s(M) is None, "nobody knows how fast"
     # Of a model that fetches for itself nothing is ever said: what it needs is in its measured starts.
     assert book.fetch_s(ModelId("fetches by itself")) == 0.0
+
+
+def test_of_a_variant_that_has_not_been_started_yet_the_settings_speak_and_they_speak_of_fetching_too():
+    cold = ColdStarts()
+    cold.artifacts.hear(seen(0, model=ModelId("other"), came=10 * GB, in_s=10.0))
+    cold.artifacts.hear(seen(10 * GB))
+    cold.learn(M, 40.0)
+    assert cold.fetch_s(M, 60.0) == pytest.approx(10.0)
+    assert cold.readiness(M, 60.0).median_s == pytest.approx(50.0)
+    assert cold.fetch_s(M, 60.0, "small") == 0.0
+    assert cold.readiness(M, 60.0, kind="small").median_s == 60.0
+    # Where they say nothing, it is expected to start as the others do.
+    assert cold.fetch_s(M, None, "small") == pytest.approx(10.0)
 
 
 def test_a_fetch_is_learned_once_however_often_it_is_told_and_a_small_one_never():
