@@ -206,3 +206,12 @@ def test_a_need_is_never_below_what_is_asked_nor_above_the_laws_number(steps):
         found = asked(exact, at, need, wanted=wanted, held_by="any" if more else None)
         assert found <= wanted
         assert found >= min(exact, wanted) - EPS
+
+
+def test_who_carries_just_what_is_needed_carries_it_though_sums_of_shares_are_not_exact():
+    members = [Member(f"m-{number}", "small", 0.3, 1.0, serves=True) for number in range(3)]
+    assert sum(member.share for member in members) < 0.9
+    found = lineup(0.9, [Offer("small", 0.3, 1.0, there=3)], members, 0, 5)
+    assert found.asked == 3
+    assert found.carries(3)
+    assert not found.carries(2)

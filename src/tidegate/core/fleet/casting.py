@@ -14,7 +14,7 @@ from tidegate.core.fleet import drain
 from tidegate.core.fleet.byhand import BY_HAND
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.lineup import Member, lineup
-from tidegate.core.fleet.mixing import Offer, cheapest
+from tidegate.core.fleet.mixing import EPS, Offer, cheapest
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Roster
@@ -64,7 +64,7 @@ class Casting:
             most = most if plan.hand.at_least else least
         offers = self._offers(plan, members, launching, now_s)
         if need > 0.0 and not any(member.serves for member in members):
-            if sum(member.share for member in members if member.can_stay) >= need:
+            if sum(member.share for member in members if member.can_stay) >= need - EPS:
                 offers = [replace(offer, can_start=False) for offer in offers]
             else:
                 offers = self._in_time(plan, offers, need, demand)

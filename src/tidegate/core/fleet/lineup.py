@@ -82,6 +82,10 @@ class Lineup:
         """What the first so many carry, in reference replicas."""
         return sum(part.share for part in self.first(number))
 
+    def carries(self, number: int) -> bool:
+        """The first so many are enough for the need."""
+        return self.carried(number) >= self.need - EPS
+
     def price_per_h(self, number: int) -> float:
         """Of the first so many."""
         return sum(part.price_per_h for part in self.first(number))

@@ -17,7 +17,6 @@ from tidegate.core.fleet import drain
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.lineup import Lineup
-from tidegate.core.fleet.mixing import EPS
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
@@ -99,7 +98,7 @@ class Mixed:
 
     def _is_short(self, plan: Plan, lineup: Lineup, now_s: float) -> bool:
         """It has carried less than is needed for so long that somebody may go for a larger one."""
-        if lineup.carried(lineup.there) >= lineup.need - EPS:
+        if lineup.carries(lineup.there):
             self._short_since_s.pop(plan.model, None)
             return False
         since_s = self._short_since_s.setdefault(plan.model, now_s)

@@ -253,7 +253,7 @@ class Plan:
     def _is_short(self, basis: _Basis) -> bool:
         """The number in force carries less than the demand asks for."""
         if self.lineup is not None:
-            return self.lineup.carried(self.desired) < self.lineup.need
+            return not self.lineup.carries(self.desired)
         return self.desired < basis.proposal.asked
 
     @property
