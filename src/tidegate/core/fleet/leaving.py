@@ -36,6 +36,12 @@ class Leaving:
                 effects.append(self.stop(replica, because, now_s))
         return effects
 
+    def call_back(self, replicas: Iterable[Replica], now_s: float) -> None:
+        """These drain and are wanted again."""
+        for replica in replicas:
+            replica.move(Seen.WANTED_AGAIN, now_s)
+            replica.drain_due_s = None
+
     def replace(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
         """Drain these for others that take their place: they are not kept, whatever is wanted later."""
         chosen = list(replicas)

@@ -21,7 +21,7 @@ from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
 from tidegate.core.fleet.variants import DEFAULT
-from tidegate.core.lifecycle import Seen, State
+from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
 
@@ -56,10 +56,8 @@ class Mixed:
                 effects += self._leaving.replace([replica], "its settings have changed", now_s)
             else:
                 effects += self._leaving.drain([replica], because, now_s)
-        for replica in replicas:
-            if replica.can_be_kept and replica.replica_id in named:
-                replica.move(Seen.WANTED_AGAIN, now_s)
-                replica.drain_due_s = None
+        kept = [r for r in replicas if r.can_be_kept and r.replica_id in named]
+        self._leaving.call_back(kept, now_s)
         launched = self._launch(plan, lineup, replicas, launching, now_s)
         return effects + (launched or self._make_room(plan, lineup, replicas, launching, now_s))
 

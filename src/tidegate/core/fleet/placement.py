@@ -139,18 +139,15 @@ class Outlook:
             after.remove(state)
         changed = [with_one_more(state, size.memory_bytes) for state in taken]
         after += changed
-        lost = [
-            room_in(states, other) - room_in(after, other)
-            for other in self._sizes
-            if other.kind in ("", kind)
-        ]
         # Sizes of another kind lose nothing here, and must not shift the order of the others.
-        losses = iter(lost)
-        aligned = [next(losses) if other.kind in ("", kind) else 0 for other in self._sizes]
+        lost = [
+            room_in(states, other) - room_in(after, other) if other.kind in ("", kind) else 0
+            for other in self._sizes
+        ]
         opened = sum(count == 0 for _, _, count in taken)
         empty = sum(count == 0 for _, _, count in after)
         free = sum(total - used for total, used, count in changed if count > 0)
-        return (*aligned, opened, empty, free), taken
+        return (*lost, opened, empty, free), taken
 
 
 def _weight(size: Size) -> float:

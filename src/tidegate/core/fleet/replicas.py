@@ -87,9 +87,9 @@ class Replica:
     wake_again_s: float = -inf
     """It could not wake where it sleeps; not tried again before this."""
     sleep_ordered_s: float | None = None
+    """When it was last told to sleep, until it does."""
     stages_s: dict[State, float] = field(default_factory=dict)
     """How long it was in each state on its way up."""
-    """When it was last told to sleep, until it does."""
     variant: str = ""
     """In which way of its model it was started; empty: as the model's own settings say."""
     aboard: Aboard | None = None

@@ -17,7 +17,7 @@ from tidegate.core.fleet.renewing import Renewing
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
 from tidegate.core.fleet.warmpool import Crew, may_return
-from tidegate.core.lifecycle import Seen, State
+from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
 
@@ -30,8 +30,8 @@ class Staffing:
         self._leaving = leaving
         self._renewing = Renewing(roster, pools, leaving)
         self.leaves_s: list[float] = []
-        self._mixed = Mixed(roster, leaving, self.leaves_s)
         """The moments at which those that are announced as leaving are to go."""
+        self._mixed = Mixed(roster, leaving, self.leaves_s)
 
     def __repr__(self) -> str:
         return f"<Staffing leaves={len(self.leaves_s)}>"
@@ -86,8 +86,7 @@ class Staffing:
         lacking = missing - len(crew.coming)
         if lacking > 0:
             kept = drain.kept_first([r for r in crew.kept if not plan.is_outdated(r)])[:lacking]
-            for replica in kept:
-                self._keep(replica, now_s)
+            self._leaving.call_back(kept, now_s)
             lacking -= len(kept)
             woken = self._pools.wake(plan, crew, lacking, launching, plan.because, now_s)
             # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
@@ -151,7 +150,3 @@ class Staffing:
                 plan, todo.missing, coming_up, launching, now_s, "the pool is short of it"
             )
         return effects
-
-    def _keep(self, replica: Replica, now_s: float) -> None:
-        replica.move(Seen.WANTED_AGAIN, now_s)
-        replica.drain_due_s = None

@@ -12,6 +12,7 @@ from __future__ import annotations
 from tidegate.core.fleet.predicting import full_replica, traffic_of
 from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.fleet.scaling.policies import Demand
+from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.starts import Block, StartGate
 from tidegate.core.lifecycle import State
 from tidegate.core.scaling_settings import COUNTING_POLICIES
@@ -30,6 +31,10 @@ class Variants:
     """One model's ways to run."""
 
     def __init__(self, spec: FleetModel) -> None:
+        self.specs: dict[str, FleetModel] = {}
+        """The first is the model's own."""
+        self.sizes: dict[str, Size] = {}
+        """What one replica of each takes."""
         self._gates: dict[str, StartGate] = {}
         self._shares: dict[str, float] = {}
         self._learn_s = 0.0
@@ -117,11 +122,9 @@ class Variants:
         return set(self.specs[OWN].scaling.policies) <= set(COUNTING_POLICIES)
 
     def _take(self, spec: FleetModel) -> None:
-        known = getattr(self, "specs", {})
+        known = self.specs
         self.specs = {OWN: spec} | {one.name: spec.as_variant(one) for one in spec.variants}
-        """The first is the model's own."""
         self.sizes = {name: size_in(each, State.SERVING) for name, each in self.specs.items()}
-        """What one replica of each takes."""
         self._gates = {name: self._gates.get(name) or StartGate(spec.restarts) for name in self.specs}
         # What was measured stays true for a variant that is as it was, beside a first one that is.
         stays = {
