@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 
 import msgspec
@@ -72,6 +73,6 @@ class KnowledgeFile:
     def _write(self, kept: Kept) -> bool:
         # Piece by piece: a whole fleet's in one go would keep the interpreter to itself for a tenth of a second.
         pieces = [msgspec.Raw(msgspec.json.encode(model)) for model in kept.fleet.models]
-        fleet = {"at_s": kept.fleet.at_s, "models": pieces, "starts": kept.fleet.starts}
-        written = {"version": kept.version, "fleet": fleet, "capacities": kept.capacities}
+        fleet = {field.name: getattr(kept.fleet, field.name) for field in fields(kept.fleet)}
+        written = msgspec.structs.asdict(kept) | {"fleet": fleet | {"models": pieces}}
         return self._file.write(written, is_flushed=True)

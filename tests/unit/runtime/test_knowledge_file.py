@@ -21,6 +21,14 @@ async def test_what_was_written_is_read(tmp_path):
     assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["knowledge.json"]
 
 
+async def test_each_field_of_what_is_known_is_in_the_file(tmp_path):
+    await KnowledgeFile(tmp_path).close(lambda: KEPT)
+
+    assert (tmp_path / "knowledge.json").read_bytes() == msgspec.json.encode(
+        {"fleet": KEPT.fleet, "capacities": KEPT.capacities, "version": VERSION}
+    )
+
+
 async def test_it_is_written_now_and_then_and_at_once_after_a_start(tmp_path):
     file, looks = KnowledgeFile(tmp_path), []
 
