@@ -6,6 +6,7 @@ import pytest
 
 from tidegate.core.effects import Launch
 from tidegate.core.events import DemandReported
+from tidegate.core.fleet.places import Places
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.settings import Variant
@@ -319,3 +320,25 @@ def test_a_model_none_of_whose_variants_has_a_place_says_why(world, quick):
 
 def launches(world):
     return [effect for _, _, effects in world.turns for effect in effects if isinstance(effect, Launch)]
+
+
+def test_a_turn_looks_the_nodes_through_as_often_for_many_that_find_no_place_as_for_few(
+    new_world, quick, monkeypatch
+):
+    looks, counts = [], []
+    bare = Places.bare
+
+    def counted(places):
+        looks.append(places)
+        return bare(places)
+
+    monkeypatch.setattr(Places, "bare", counted)
+    for count in (3, 30):
+        world = new_world()
+        models = {ModelId(f"m{number:02}"): quick(gpus=1, min_replicas=1) for number in range(count)}
+        world.configure(0, models, [node("n1", 1)])
+        assert not world.model_route(ModelId("m01")).can_serve
+        looks.clear()
+        world.tick(1)
+        counts.append(len(looks))
+    assert counts[0] == counts[1] > 0
