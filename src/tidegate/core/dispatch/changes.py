@@ -49,6 +49,9 @@ class Changes:
         for line in floor.lines.values():
             effects += refuse_adapters(floor, line, now_s)
             effects += fill(floor, line, now_s)
+            oldest = line.queue.oldest()
+            if oldest is not None:
+                effects += floor.wake_for(oldest, line)  # Now that somebody serves it may wait for less.
             if line.route is None or line.anybody_serves():
                 continue
             for entry in list(line.queue.in_order()):
@@ -77,6 +80,8 @@ class Changes:
             if model in floor.lines:
                 floor.lines[model].configure(config, now_s)
                 effects += refuse_adapters(floor, floor.lines[model], now_s)
+                for entry in floor.lines[model].queue:
+                    effects += floor.wake_for(entry, floor.lines[model])
             else:
                 line = floor.lines[model] = Line(
                     model, config, floor.waiting, floor.shared, floor.spills.setdefault(model, SpillBook())

@@ -70,7 +70,7 @@ class Floor:
         entry.queued_s = now_s
         line.queue.join(entry)
         line.note_load()
-        effects = self.wake_by(min(line.expires_s(entry), spilling.due_s(line, entry)))
+        effects = self.wake_for(entry, line)
         change_s = line.next_change_s(now_s)
         return effects if change_s is None else effects + self.wake_by(change_s)
 
@@ -213,6 +213,10 @@ class Floor:
             return []
         self.wake_s = at_s
         return [WakeAt(at_s)]
+
+    def wake_for(self, entry: Entry, line: Line) -> list[DispatchEffect]:
+        """Ask for a tick when this entry, which waits, has waited long enough to end or to be spilt."""
+        return self.wake_by(min(line.expires_s(entry), spilling.due_s(line, entry)))
 
     def report(self, now_s: float) -> Report:
         """Everything that the controller is told."""

@@ -441,10 +441,19 @@ def test_the_wait_begins_anew_when_a_replica_comes_to_serve():
     world.table(0)
     for n in range(3):
         world.ask(f"r{n}", 0.0)
-    world.table(100.0, ("m-1", 1))
+    assert WakeAt(120.0) in world.table(100.0, ("m-1", 1))
 
     assert outcomes(world.on(Tick(), 119.0)) == []
     assert len(outcomes(world.on(Tick(), 120.0))) == 2
+
+
+def test_a_policy_that_lets_nobody_wait_for_so_long_holds_for_those_who_wait():
+    world = busy(queue=QueueLimits(max_wait_busy_s=300.0))
+    world.ask("a", 0.0)
+    shorter = DispatchConfig(queue=QueueLimits(max_wait_busy_s=20.0))
+
+    assert WakeAt(20.0) in world.configure(shorter, 30.0), "a moment that has passed: at once"
+    assert outcomes(world.on(Tick(), 30.0)) == [("a", Outcome.EXPIRED_QUEUED)]
 
 
 def test_a_start_that_takes_longer_than_a_client_waits_is_told_at_once_and_still_wakes_the_model():
