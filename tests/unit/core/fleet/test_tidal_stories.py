@@ -265,7 +265,7 @@ class TestWhatIsNotKnown:
         fleet.run(900, 1.0)
 
         assert fleet.standing >= 5
-        assert fleet.said.held_by in ("no memory", "no latency")
+        assert fleet.said.held_by in ("memory_unknown", "latency_unknown")
 
     def test_where_nobody_is_there_the_ledger_knows_as_much_as_a_page_that_does_not_come(self):
         fleet = Fleet(serving=5, least=0).run(50, 8.0)

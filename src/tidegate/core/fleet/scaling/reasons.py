@@ -51,6 +51,10 @@ def because(scaling: Scaling, why: str, reading: Reading, wanted: int, held_by: 
             return f"{why}; {wanted} kept until a full window has been seen"
         case "growth_unknown":
             return f"{why}; {wanted} kept until it is known how demand grows in {reading.lead_s:.0f} s"
+        case "memory_unknown":
+            return f"{why}; {wanted} kept while not every engine says how full its memory is"
+        case "latency_unknown":
+            return f"{why}; {wanted} kept while nothing is heard of how fast answers come"
         case "scale_down_delay":
             return f"{why}; {wanted} was needed within the last {scaling.scale_down_delay_s:g} s"
         case "survivors":
@@ -62,7 +66,7 @@ def because(scaling: Scaling, why: str, reading: Reading, wanted: int, held_by: 
         case rule if rule in FLOORS:
             return f"{why}; not below {wanted} while {FLOORS[rule]}"
         case rule:
-            return f"{why}; {wanted} kept, since there is {rule}"
+            return f"{why}; {wanted} kept: {rule}"
 
 
 def inputs_of(reading: Reading, needed: float, held: int) -> dict[str, float]:

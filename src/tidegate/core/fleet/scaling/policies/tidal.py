@@ -167,7 +167,7 @@ class Tidal:
         if not seen.may_shrink:
             return standing, "window" if seen.is_complete else "no data", None
         if reading.silent is not None:
-            return standing, f"no {reading.silent}", None
+            return standing, f"{reading.silent}_unknown", None
         if not reading.knows_growth and seen.demand.concurrency > 0:
             return standing, "growth_unknown", None
         if held > standing - 1:
