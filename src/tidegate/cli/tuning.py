@@ -148,7 +148,9 @@ def _search(ground: Ground, current: Settings, options: dict[str, Any], console:
                 lambda done: bar.update(task, completed=done),
             )
         except ImportError as error:
-            raise click.UsageError("tune needs optuna: in a clone run make setup, else pip install 'tidegate[tune]'") from error
+            raise click.UsageError(
+                "tune needs optuna: in a clone run make setup, else pip install 'tidegate[tune]'"
+            ) from error
 
 
 def _allowed(tried: list[Any], names: tuple[str, ...]) -> list[Any]:
