@@ -10,6 +10,7 @@ from tidegate.config.settings import Settings
 from tidegate.core.events import ScaledByHand
 from tidegate.core.types import ModelId
 from tidegate.dashboard.scaling import Scaled, ScaleOrder
+from tidegate.runtime.clock import Clock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.hands import HandFile
 
@@ -19,8 +20,11 @@ LEAST_S, MOST_S = 1.0, 30 * 86_400.0
 class ByHand:
     """Carries numbers set by hand to the controller, and keeps them."""
 
-    def __init__(self, control: ControlOwner, file: HandFile, settings: Callable[[], Settings]) -> None:
+    def __init__(
+        self, control: ControlOwner, file: HandFile, clock: Clock, settings: Callable[[], Settings]
+    ) -> None:
         self._control = control
+        self._clock = clock
         self._file = file
         self._settings = settings
 
@@ -41,9 +45,8 @@ class ByHand:
         model = ModelId(order.model)
         self._check(order, model)
         self._control.handle(ScaledByHand(model, order.replicas, order.for_s, order.at_least))
-        view = self._control.view()
-        self._file.keep(view)
-        found = next(one for one in view.models if one.model == model)
+        self.keep()
+        found = next(one for one in self._control.view().models if one.model == model)
         because = found.decision.because if found.decision else ""
         if found.hand is not None and "by hand" not in because:
             # Where demand asks for the same number, no decision names the hand.
@@ -52,7 +55,7 @@ class ByHand:
 
     def keep(self) -> None:
         """Keep what has changed by itself: a number that is over, or one that came of an engine's end."""
-        self._file.keep(self._control.view())
+        self._file.keep(self._control.hands, self._clock.now_s())
 
     def _check(self, order: ScaleOrder, model: ModelId) -> None:
         known = self._settings().models

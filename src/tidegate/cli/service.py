@@ -117,7 +117,9 @@ class Service:
             resumes=self._resumes,
             outlets=outlets_for(settings, policy),
         )
-        self._by_hand = ByHand(self._control, HandFile(settings.state_dir), lambda: self._settings)
+        self._by_hand = ByHand(
+            self._control, HandFile(settings.state_dir), self._clock, lambda: self._settings
+        )
         self._pages = Pages(self._control, self._meters, self._fleets.last_words, self._prefixes.findings)
         self._admin = AdminServer(
             settings.gateway.admin_host,

@@ -23,7 +23,7 @@ from tidegate.core.effects import (
     Wake,
 )
 from tidegate.core.events import AdapterSeen, DemandReported, ReplicaSeen
-from tidegate.core.fleet import FleetController, FleetView
+from tidegate.core.fleet import FleetController, FleetView, HandNumber
 from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import DemandReport, ModelId, ReplicaId, RouteTable
@@ -113,6 +113,11 @@ class ControlOwner:
     def view(self) -> FleetView:
         """The fleet as the controller knows it."""
         return self._controller.state(self._clock.now_s())
+
+    @property
+    def hands(self) -> Mapping[ModelId, HandNumber]:
+        """The numbers that are set by hand at present."""
+        return self._controller.hands
 
     @property
     def lessons(self) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from tidegate.core.events import ScaledByHand
-from tidegate.core.fleet import FleetView
+from tidegate.core.fleet import HandNumber
 from tidegate.core.types import ModelId
 from tidegate.runtime.state_file import StateFile
 
@@ -49,17 +49,13 @@ class HandFile:
             if hand.until > now_s
         ]
 
-    def keep(self, view: FleetView) -> None:
-        """Write the numbers if they are others than those written last."""
+    def keep(self, numbers: Mapping[ModelId, HandNumber], now_s: float) -> None:
+        """Write the numbers if they are others than those written last. ``now_s`` is by the clock that they are by."""
         hands = {
-            str(model.model): _Hand(
-                model.hand.replicas,
-                round(self._calendar_s() + model.hand.until_s - view.at_s),
-                model.hand.at_least,
-                model.hand.asked,
+            str(model): _Hand(
+                hand.replicas, round(self._calendar_s() + hand.until_s - now_s), hand.at_least, hand.asked
             )
-            for model in view.models
-            if model.hand is not None
+            for model, hand in numbers.items()
         }
         if hands == self._written or (not hands and self._written is None and not self._path.exists()):
             return

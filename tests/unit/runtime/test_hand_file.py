@@ -21,7 +21,7 @@ def told(*events, at_s=100.0):
 def test_a_number_holds_for_the_rest_of_its_time_after_a_restart(tmp_path):
     now = {"s": 1_000_000.0}
     brain = told(ScaledByHand(M, 3, 600.0, at_least=True))
-    HandFile(tmp_path / "state", lambda: now["s"]).keep(brain.state(100.0))
+    HandFile(tmp_path / "state", lambda: now["s"]).keep(brain.hands, 100.0)
 
     now["s"] += 240.0
     (event,) = HandFile(tmp_path / "state", lambda: now["s"]).read()
@@ -33,23 +33,23 @@ def test_a_number_holds_for_the_rest_of_its_time_after_a_restart(tmp_path):
 def test_what_is_released_is_gone_from_the_file(tmp_path):
     file = HandFile(tmp_path)
     brain = told(ScaledByHand(M, 3, 600.0))
-    file.keep(brain.state(100.0))
+    file.keep(brain.hands, 100.0)
     brain.on(ScaledByHand(M, None), 101.0)
-    file.keep(brain.state(101.0))
+    file.keep(brain.hands, 101.0)
     assert HandFile(tmp_path).read() == []
 
 
 def test_where_nothing_was_ever_set_there_is_no_file(tmp_path):
-    HandFile(tmp_path).keep(told().state(100.0))
+    HandFile(tmp_path).keep(told().hands, 100.0)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_it_is_written_when_it_changes_and_not_each_time(tmp_path):
     file, brain = HandFile(tmp_path, lambda: 5_000.0), told(ScaledByHand(M, 3, 600.0))
-    file.keep(brain.state(100.0))
+    file.keep(brain.hands, 100.0)
     written = (tmp_path / "by_hand.json").stat().st_mtime_ns
     for _ in range(3):
-        file.keep(brain.state(100.0))
+        file.keep(brain.hands, 100.0)
     assert (tmp_path / "by_hand.json").stat().st_mtime_ns == written
 
 

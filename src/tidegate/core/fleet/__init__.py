@@ -1,5 +1,6 @@
 """The brain that decides about replicas."""
 
+from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.fleet.coldstart import StartsView
 from tidegate.core.fleet.controller import FleetController, FleetEffect, FleetEvent
 from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView, SpendingView
@@ -10,6 +11,7 @@ __all__ = [
     "FleetEffect",
     "FleetEvent",
     "FleetView",
+    "HandNumber",
     "ModelView",
     "ReplicaView",
     "SpendingView",

@@ -175,6 +175,17 @@ class ColdStarts:
         is_measured = self._samples(model, Tier.COLD, kind, otherwise_s)
         return self.artifacts.fetch_s(model) if is_measured else 0.0
 
+    def start_s(
+        self, model: ModelId, otherwise_s: float | None, kind: str = "", *, unknown_s: float | None = None
+    ) -> float | None:
+        """From the order to start one until it serves, with what is to be fetched. A part that is not known is taken for
+        ``unknown_s``; where that is None the whole is not known."""
+        fetch_s = self.fetch_s(model, otherwise_s, kind)
+        took_s = self.expected_s(model, otherwise_s, kind=kind)
+        fetch_s = unknown_s if fetch_s is None else fetch_s
+        took_s = unknown_s if took_s is None else took_s
+        return None if fetch_s is None or took_s is None else fetch_s + took_s
+
     def ready_s(self, replica: Replica) -> float | None:
         """When one that comes up is expected to serve; None when that is not known."""
         if replica.state is State.WAKING:

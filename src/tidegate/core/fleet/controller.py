@@ -44,6 +44,7 @@ from tidegate.core.events import (
     WeightsSeen,
 )
 from tidegate.core.fleet.budget import Spending
+from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.keeper import Keeper
 from tidegate.core.fleet.launching import Launching
@@ -183,6 +184,11 @@ class FleetController:
             leftover=replica_views(leftover, self._demand),
             failures=tuple(self._keeper.roster.failures),
         )
+
+    @property
+    def hands(self) -> dict[ModelId, HandNumber]:
+        """The numbers that somebody set, and those that came of somebody ending a replica."""
+        return {model: plan.hand for model, plan in self._plans.items() if plan.hand is not None}
 
     @property
     def lessons(self) -> int:

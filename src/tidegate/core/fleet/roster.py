@@ -49,8 +49,7 @@ class Roster:
     def ready_s(self, plan: Plan, variant: str) -> float:
         """From a launch to serving, as far as that is known; what is not known is not held against it."""
         otherwise_s = plan.spec_as(variant).expected_start_s
-        start_s = self.cold.expected_s(plan.model, otherwise_s, kind=variant)
-        return (start_s or 0.0) + (self.cold.fetch_s(plan.model, otherwise_s, variant) or 0.0)
+        return self.cold.start_s(plan.model, otherwise_s, variant, unknown_s=0.0) or 0.0
 
     def launch(
         self,

@@ -195,11 +195,7 @@ def _next_takes_s(plan: Plan, replicas: Sequence[Replica], cold: ColdStarts) -> 
 
 
 def _start_takes_s(plan: Plan, cold: ColdStarts) -> float | None:
-    """From the order to start one until it serves."""
-    following = plan.following
-    otherwise_s = plan.spec_as(following).expected_start_s
-    start_s = cold.expected_s(plan.model, otherwise_s, kind=following)
-    return _sum(cold.fetch_s(plan.model, otherwise_s, following), start_s)
+    return cold.start_s(plan.model, plan.spec_as(plan.following).expected_start_s, plan.following)
 
 
 def _sum(moment_s: float | None, span_s: float | None) -> float | None:
