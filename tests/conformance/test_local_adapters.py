@@ -102,6 +102,18 @@ async def test_a_failure_has_its_reason_and_leaves_things_as_they_were(tmp_path)
         await fleet.close()
 
 
+async def test_an_order_at_which_the_backend_itself_fails_has_its_end_too(tmp_path):
+    """Else the adapter would be said to be on its way for ever. Such a name cannot be written down."""
+    nameless = "\udc80"
+    fleet, observer = fleet_in(tmp_path, {nameless: "/adapters/red"}), Observer()
+    try:
+        await ready(fleet, observer)
+        load(fleet, nameless)
+        assert await observer.adapter("m-1", nameless) == "the backend failed (UnicodeEncodeError)"
+    finally:
+        await fleet.close()
+
+
 async def test_an_order_about_a_replica_that_is_not_there_does_nothing(tmp_path):
     fleet, observer = fleet_in(tmp_path), Observer()
     await fleet.open(observer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from tidegate.backends.local.state import Record
 from tidegate.core.events import AdapterSeen
 from tidegate.core.types import ReplicaId
 from tidegate.weights.errors import WeightsError
+
+log = logging.getLogger("tidegate.backends.local")
 
 
 class Host(Protocol):
@@ -52,27 +55,39 @@ class Adapters:
 
     def load(self, adapter: str, source: str, mark: str) -> None:
         """Have one loaded from this source; AdapterSeen is reported."""
-        self._later(self._load(adapter, source, mark), adapter)
+        self._later(self._load(adapter, source, mark), adapter, loads=True)
 
     def unload(self, adapter: str) -> None:
         """Have one unloaded; AdapterSeen is reported."""
-        self._later(self._unload(adapter), adapter)
+        self._later(self._unload(adapter), adapter, loads=False)
 
     def leave(self) -> None:
         """The replica ends, or is left: nothing is carried out any more, and nothing reported."""
         for task in self._tasks:
             task.cancel()
 
-    def _later(self, work: Coroutine[Any, Any, None], adapter: str) -> None:
-        task = asyncio.create_task(work, name=f"adapter {adapter} at replica {self._host.replica_id}")
+    def _later(self, work: Coroutine[Any, Any, str | None], adapter: str, *, loads: bool) -> None:
+        name = f"adapter {adapter} at replica {self._host.replica_id}"
+        task = asyncio.create_task(self._tell(work, adapter, loads=loads), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _load(self, adapter: str, source: str, mark: str) -> None:
+    async def _tell(self, work: Coroutine[Any, Any, str | None], adapter: str, *, loads: bool) -> None:
+        """Report what has come of the order. Whoever gave it waits for that, whatever went wrong here."""
+        replica_id = self._host.replica_id
+        try:
+            problem = await work
+        except Exception as error:
+            log.exception("replica %s: the backend failed at adapter %s", replica_id, adapter)
+            problem = f"the backend failed ({type(error).__name__})"
+        is_there = loads if problem is None else not loads
+        self._report(AdapterSeen(replica_id, adapter, is_there, problem or ""))
+
+    async def _load(self, adapter: str, source: str, mark: str) -> str | None:
         problem = await self._try_to_load(adapter, source, mark)
         if problem is None:
             self._note({**self._host.record.adapters, adapter: mark})
-        self._report(AdapterSeen(self._host.replica_id, adapter, problem is None, problem or ""))
+        return problem
 
     async def _try_to_load(self, adapter: str, source: str, mark: str) -> str | None:
         host = self._host
@@ -91,14 +106,12 @@ class Adapters:
             self._have({**(host.model.spec.lora or {}), adapter: path})
         return problem
 
-    async def _unload(self, adapter: str) -> None:
+    async def _unload(self, adapter: str) -> str | None:
         host = self._host
         self._have({name: path for name, path in (host.model.spec.lora or {}).items() if name != adapter})
         self._note({name: mark for name, mark in host.record.adapters.items() if name != adapter})
-        api, problem = host.model.adapter.lora_api, None
-        if api is not None:
-            problem = await loras.unload(self._client, host.record.address, api, adapter)
-        self._report(AdapterSeen(host.replica_id, adapter, problem is not None, problem or ""))
+        api = host.model.adapter.lora_api
+        return None if api is None else await loras.unload(self._client, host.record.address, api, adapter)
 
     def _have(self, paths: Mapping[str, str]) -> None:
         model = self._host.model
