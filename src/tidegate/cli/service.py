@@ -170,10 +170,9 @@ class Service:
         click.echo(f"dashboard on http://{self._settings.gateway.admin_host}:{self._admin.port}", err=True)
         if self._settings.journal_dir is not None:
             click.echo(f"journal in {_at_home(self._settings.journal_dir)}", err=True)
-        spent = self._spending.read()
+        spent, spilt = self._spending.read()
         if spent is not None:
             self._control.handle(spent)
-        spilt = self._spending.read_spilt()
         if spilt is not None:
             self._dispatch.handle(spilt)
         if known is not None:

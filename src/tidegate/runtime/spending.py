@@ -46,25 +46,19 @@ class SpendingFile:
         self._calendar_s = calendar_s
         self._written_s: float | None = None
 
-    def read(self) -> SpendingRestored | None:
-        """What a former run left, with the time since then; None when there is nothing."""
+    def read(self) -> tuple[SpendingRestored | None, SpillsRestored | None]:
+        """What a former run has spent and started, and what of that at pay-per-token upstreams, with the time since then;
+        None where there is nothing."""
         kept = self._file.read(_Kept)
         if kept is None:
-            return None
-        passed_s = self._passed_s(kept)
-        return SpendingRestored(
-            _older(kept.minutes, passed_s), tuple(age_s + passed_s for age_s in kept.starts)
-        )
-
-    def read_spilt(self) -> SpillsRestored | None:
-        """What a former run has spent at pay-per-token upstreams; None when there is nothing."""
-        kept = self._file.read(_Kept)
-        if kept is None or not kept.spilt:
-            return None
-        passed_s = self._passed_s(kept)
-        return SpillsRestored(
-            {ModelId(model): _older(minutes, passed_s) for model, minutes in kept.spilt.items()}
-        )
+            return None, None
+        # A clock that was set back makes nothing younger than it was.
+        passed_s = max(0.0, self._calendar_s() - kept.at)
+        starts = tuple(age_s + passed_s for age_s in kept.starts)
+        spilt = {ModelId(model): _older(minutes, passed_s) for model, minutes in kept.spilt.items()}
+        return SpendingRestored(_older(kept.minutes, passed_s), starts), SpillsRestored(
+            spilt
+        ) if spilt else None
 
     def keep(self, look: Callable[[], FleetView], spilt: Callable[[], Spilt], now_s: float) -> None:
         """Write the books when it is time."""
@@ -78,10 +72,6 @@ class SpendingFile:
         by_model = {str(model): list(minutes) for model, minutes in spilt.items()}
         kept = _Kept(self._calendar_s(), list(spending.minutes), list(spending.starts), by_model)
         self._file.write(kept)
-
-    def _passed_s(self, kept: _Kept) -> float:
-        # A clock that was set back makes nothing younger than it was.
-        return max(0.0, self._calendar_s() - kept.at)
 
 
 def _older(minutes: Sequence[tuple[float, float]], by_s: float) -> tuple[tuple[float, float], ...]:

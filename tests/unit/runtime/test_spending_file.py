@@ -27,7 +27,7 @@ def test_what_is_read_is_as_old_as_the_calendar_says(tmp_path):
     SpendingFile(tmp_path / "state", lambda: now["s"]).write(brain.state(600.0), {})
 
     now["s"] += 3600
-    restored = SpendingFile(tmp_path / "state", lambda: now["s"]).read()
+    restored, _ = SpendingFile(tmp_path / "state", lambda: now["s"]).read()
     assert isinstance(restored, SpendingRestored)
     assert abs(sum(money for _, money in restored.minutes) - 1.0) < 1e-9
     assert min(age_s for age_s, _ in restored.minutes) >= 3600
@@ -48,11 +48,12 @@ def test_it_is_written_once_a_minute(tmp_path):
 
 def test_no_file_and_a_broken_one_are_nothing_known(tmp_path, caplog):
     file = SpendingFile(tmp_path)
-    assert file.read() is None
+    assert file.read() == (None, None)
     assert not caplog.records
     (tmp_path / "spending.json").write_bytes(b"{")
-    assert file.read() is None
-    assert "not known" in caplog.text
+    assert file.read() == (None, None)
+    (warning,) = caplog.records
+    assert "not known" in warning.message
 
 
 def test_what_was_spilt_is_as_old_as_the_calendar_says(tmp_path):
@@ -61,11 +62,10 @@ def test_what_was_spilt_is_as_old_as_the_calendar_says(tmp_path):
 
     now["s"] += 600
     file = SpendingFile(tmp_path, lambda: now["s"])
-    assert file.read_spilt() == SpillsRestored({M: ((630.0, 0.5), (600.0, 0.25))})
+    assert file.read()[1] == SpillsRestored({M: ((630.0, 0.5), (600.0, 0.25))})
 
 
 def test_a_file_from_before_there_was_spilling_is_read(tmp_path):
     (tmp_path / "spending.json").write_bytes(b'{"at": 5.0, "minutes": [], "starts": []}')
     file = SpendingFile(tmp_path, lambda: 10.0)
-    assert file.read() == SpendingRestored((), ())
-    assert file.read_spilt() is None
+    assert file.read() == (SpendingRestored((), ()), None)
