@@ -7,8 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from tidegate.cli.main import cli
+from tidegate.cli.starts_picture import pieces
 from tidegate.core.effects import Launch
 from tidegate.core.events import ReplicaSeen, Tick
+from tidegate.core.fleet.levers import Span, StartReport
 from tidegate.core.lifecycle import Seen
 from tidegate.core.types import ModelId, ReplicaId
 from tidegate.runtime.journal import line
@@ -76,6 +78,22 @@ def test_a_picture_is_drawn(journal, tmp_path):
 
     assert tidegate("starts", journal, "--png", tmp_path / "starts.png").exit_code == 0
     assert (tmp_path / "starts.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_part_takes_its_share_from_its_own_stage_alone():
+    """A replica that was adopted on its way up, or a backend that sees no stages, has parts of a stage that it has not."""
+
+    def drawn(*spans):
+        told = tuple(Span(name, 1, 1.0, 1.0, share) for name, share in spans)
+        return pieces(StartReport(ModelId("m"), "", 1, 0, 1.0, 1.0, 0, None, told, ()))
+
+    assert drawn(("requested", 0.3), ("starting", 0.7), ("starting: weights", 0.5)) == [
+        ("requested", 0.3),
+        ("starting", pytest.approx(0.2)),
+        ("weights", 0.5),
+    ]
+    assert drawn(("requested", 0.9), ("starting: weights", 0.5)) == [("requested", 0.9), ("weights", 0.5)]
+    assert drawn(("starting: weights", 0.5)) == [("weights", 0.5)]
 
 
 def test_where_no_start_became_ready_there_is_nothing_to_draw(tmp_path):

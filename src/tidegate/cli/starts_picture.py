@@ -39,7 +39,7 @@ def draw(reports: Sequence[StartReport], path: Path) -> None:
 
 def _panel(axes: Any, one: StartReport) -> None:
     begin = 0.0
-    for name, share in _pieces(one):
+    for name, share in pieces(one):
         # Medians of stages need not add up to the median of starts; shares of the time do.
         wide = share * (one.p50_s or 0.0)
         axes.barh(["as it is"], [wide], left=[begin], color=COLORS[name], label=name)
@@ -56,17 +56,12 @@ def _panel(axes: Any, one: StartReport) -> None:
     axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
-def _pieces(one: StartReport) -> list[tuple[str, float]]:
+def pieces(one: StartReport) -> list[tuple[str, float]]:
     """Stages and parts with their shares; a stage has left what its parts do not take."""
-    pieces: list[tuple[str, float]] = []
-    stage = 0
+    shares: dict[str, float] = {}
     for span in one.spans:
-        name, _, part = span.name.partition(": ")
-        if part:
-            pieces.append((part, span.share))
-            left_over = pieces[stage][1] - span.share
-            pieces[stage] = (pieces[stage][0], max(0.0, left_over))
-        else:
-            stage = len(pieces)
-            pieces.append((name, span.share))
-    return pieces
+        shares[span.name] = span.share
+        stage, _, part = span.name.partition(": ")
+        if part and stage in shares:  # a backend may not have seen the stage that an engine tells a part of
+            shares[stage] = max(0.0, shares[stage] - span.share)
+    return [(name.rpartition(": ")[2], share) for name, share in shares.items()]
