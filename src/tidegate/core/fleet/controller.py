@@ -240,7 +240,7 @@ class FleetController:
                 self._keeper.seeing.hear_engine(event, now_s)
             case Tick():
                 self._demand.forget_gone(now_s)
-                self._keeper.roster.replicas.forget_ended(now_s)
+                self._keeper.forget_gone(now_s)
             case _:
                 assert_never(event)
         return []

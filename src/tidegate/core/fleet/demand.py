@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tidegate.core.capacity import KNOWN_AFTER, Capacity
 from tidegate.core.events import SignalsReported
-from tidegate.core.fleet.heard import SILENT_AFTER_S, Figures, added, counted, heard, known
+from tidegate.core.fleet.heard import GONE_AFTER_S, SILENT_AFTER_S, Figures, added, counted, heard, known
 from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
@@ -25,9 +25,6 @@ from tidegate.core.types import (
     ReplicaId,
     ReplicaLoad,
 )
-
-GONE_AFTER_S = 600.0
-"""A gateway silent for so long while others are heard has been taken away: it holds nothing any more."""
 
 SIGNAL_GOOD_FOR_S = 30.0
 """Latency and utilisation older than this are not known. Metric scrapes come each 15 s or faster."""

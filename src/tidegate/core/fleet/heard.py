@@ -11,6 +11,9 @@ from tidegate.core.types import LatencySummary, ModelDemand
 SILENT_AFTER_S = 10.0
 """A gateway reports about once a second. One that has missed ten is not heard."""
 
+GONE_AFTER_S = 600.0
+"""A gateway silent for so long while others are heard has been taken away: it holds nothing any more."""
+
 
 def known(number: float | None) -> float | None:
     """The number if it can be a count or a measurement; None for NaN, infinity, negatives and None."""

@@ -56,6 +56,11 @@ class Keeper:
 
     # ---- what time brings ----
 
+    def forget_gone(self, now_s: float) -> None:
+        """Drop what gateways and replicas that have long been gone have left."""
+        self._failing.forget_gone(now_s)
+        self.roster.replicas.forget_ended(now_s)
+
     def look_after(self, now_s: float) -> list[Order]:
         """Give up starts that took too long, promote what is ready, forgive what has proven itself."""
         effects: list[Order] = []

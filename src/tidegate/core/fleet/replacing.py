@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tidegate.core.fleet.heard import SILENT_AFTER_S
+from tidegate.core.fleet.heard import GONE_AFTER_S, SILENT_AFTER_S
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.types import DemandReport, ReplicaId
 
@@ -71,6 +71,14 @@ class FailureBook:
                 run = Run(load.failures_in_row, now_s)
             now.runs[load.replica_id] = run
         self._gateways[report.gateway] = now
+
+    def forget_gone(self, now_s: float) -> None:
+        """Drop gateways that are gone."""
+        self._gateways = {
+            name: gateway
+            for name, gateway in self._gateways.items()
+            if now_s <= gateway.heard_s + GONE_AFTER_S
+        }
 
     def verdict(self, serving: Sequence[Replica], limit: int, now_s: float) -> Verdict | None:
         """Who of a model's serving replicas is to go, or why nobody is; None when nobody fails so often.

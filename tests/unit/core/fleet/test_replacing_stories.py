@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from tidegate.core.fleet.replacing import FailureBook
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.settings import Restarts
-from tidegate.core.types import ModelId
+from tidegate.core.types import DemandReport, ModelId, ReplicaId, ReplicaLoad
 
 M = ModelId("m")
 FOR_EVER = {"window_s": 1, "scale_down_delay_s": 1000, "concurrency_target": 8}
@@ -320,3 +321,15 @@ def test_an_old_one_that_drains_is_not_wanted_back(world, settings):
     world.configure(71, {M: hashed(settings, "new", min_replicas=2)})
     assert world.states()["m-2"] == "draining"
     assert world.ordered("launch")[-1] == "m-3"
+
+
+def test_what_a_gateway_said_that_is_gone_is_forgotten_with_it():
+    """Gateways come and go under new names for months."""
+    book = FailureBook()
+    for number in range(3):
+        failing = (ReplicaLoad(ReplicaId("m-1"), 1, 100, 7),)
+        book.hear(DemandReport(f"gateway-{number}", 1, (), failing), 300.0 * number)
+    book.forget_gone(1_200.0)
+    assert repr(book) == "<FailureBook 1 runs>"
+    book.forget_gone(1_201.0)
+    assert not book
