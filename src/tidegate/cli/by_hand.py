@@ -48,7 +48,7 @@ class ByHand:
         self.keep()
         found = next(one for one in self._control.view().models if one.model == model)
         because = found.decision.because if found.decision else ""
-        if found.hand is not None and "by hand" not in because:
+        if found.hand is not None and not found.is_by_hand:
             # Where demand asks for the same number, no decision names the hand.
             because += f"; {found.hand.said(self._settings().models[model].fleet.scaling.schedule)}"
         return Scaled(model, found.desired, because, found.hand.until_s if found.hand else None)

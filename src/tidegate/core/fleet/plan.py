@@ -257,10 +257,14 @@ class Plan:
         return self.desired < basis.proposal.asked
 
     @property
+    def is_by_hand(self) -> bool:
+        """The number in force is one that somebody set, as far as limits leave it, and not the law's."""
+        return self._basis is not None and self._basis.proposal.held_by == BY_HAND
+
+    @property
     def sheds(self) -> bool:
         """Something that will not give way soon keeps it below what its demand asks for: a cap, or a hand."""
-        basis = self._basis
-        if basis is not None and basis.proposal.held_by == BY_HAND and self._is_short(basis):
+        if self._basis is not None and self.is_by_hand and self._is_short(self._basis):
             return True
         return self.is_capped
 

@@ -84,6 +84,8 @@ class ModelView:
     """How a second policy would do; None without one."""
     hand: HandNumber | None = None
     """The number that somebody set; None: the law's counts."""
+    is_by_hand: bool = False
+    """That number is the one in force, as far as limits leave it, and its decision says so."""
     variants: tuple[str, ...] = ("",)
     """Their names, ``default`` first; a nameless one where there are none."""
     adapters: tuple[str, ...] = ()
@@ -142,6 +144,7 @@ def model_view(
         starts=starts,
         shadow=plan.shadowed,
         hand=plan.hand,
+        is_by_hand=plan.is_by_hand,
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
         variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
         adapters=tuple(name for name, _ in plan.spec.adapters or ()),

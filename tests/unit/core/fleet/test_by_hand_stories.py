@@ -233,3 +233,15 @@ class TestEnded:
         world.run(11, 15, in_flight=4)
         assert world.desired() == 2
         assert world.ordered("launch") == ["m-1", "m-2", "m-3"]
+
+
+def test_whether_a_hand_holds_the_number_is_known_where_a_cap_leaves_less_of_it(world, spec):
+    world.configure(0, {M: spec}, max_replicas=2)
+    world.report(0, in_flight=4)
+    assert not world.view(0).is_by_hand
+    by_hand(world, 10, 1)
+    assert (world.view(10).hand.replicas, world.view(10).is_by_hand) == (1, False), "demand asks for the same"
+    by_hand(world, 20, 3)
+    assert world.view(20).decision.held_by == "fleet.max_replicas"
+    assert world.view(20).is_by_hand
+    assert "held at 3 by hand" in world.view(20).decision.because
