@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from docs.pages import PAGES, ROOT, quoted, rows, section
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.local.provisions import Provisions
+from tidegate.cli.engine_meters import EngineMeters
 from tidegate.cli.main import cli
 from tidegate.cli.metrics import FleetMetrics
 from tidegate.cli.weights_meters import WeightsMeters
@@ -150,7 +151,7 @@ def exported(tmp_path):
     spilt = SpillStats(1, 2, 3, 4, 5.0, 6.0, (("max_cost", 1),))
     spills = SpillMeters(lambda: {"m": spilt})
     fleet = FleetMetrics(Control(), FileJournal(tmp_path, "run", 1))
-    for collector in (meters, prefixes, spills, fleet, weights):
+    for collector in (meters, prefixes, spills, fleet, weights, EngineMeters(lambda: {"m": 1})):
         for family in collector.collect():
             name = f"{family.name}_total" if family.type == "counter" else family.name
             labels = {label for sample in family.samples for label in sample.labels} - {"le"}

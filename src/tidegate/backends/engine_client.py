@@ -50,6 +50,10 @@ class _Cards(msgspec.Struct):
     data: list[_Card]
 
 
+class PageUnread(Exception):
+    """An engine's page of metrics gave no good answer."""
+
+
 class EngineClient:
     """One HTTP session for the probes and scrapes of one backend."""
 
@@ -143,19 +147,23 @@ class EngineClient:
         return adapter.is_sleeping(sent[1])
 
     async def scrape(self, address: Address, adapter: Adapter, timeout_s: float) -> EngineMetrics | None:
-        """Read the engine's metrics. None when it has none, sleeps, or cannot be read: never zeros."""
+        """Read the engine's metrics. None when it has none, or sleeps: never zeros.
+
+        Raises:
+            PageUnread: there is no good answer.
+        """
         if adapter.metrics_path is None:
             return None
         try:
             async with asyncio.timeout(timeout_s):
-                if adapter.sleep_check_path is not None:
-                    props = await self._get(address, adapter.sleep_check_path)
-                    if props is None or adapter.is_sleeping(props):
-                        return None
+                if adapter.sleep_check_path is not None and adapter.is_sleeping(
+                    await self._get(address, adapter.sleep_check_path)
+                ):
+                    return None
                 page = await self._get(address, adapter.metrics_path)
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            return None
-        return None if page is None else adapter.metrics(page.decode("utf-8", "replace"))
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise PageUnread from error
+        return adapter.metrics(page.decode("utf-8", "replace"))
 
     async def _send(
         self, method: str, url: str, body: bytes | None, timeout_s: float
@@ -177,10 +185,10 @@ class EngineClient:
         except (aiohttp.ClientError, OSError) as error:
             return Answer(Readiness.LOADING, f"connection lost ({type(error).__name__})", is_refused=True)
 
-    async def _get(self, address: Address, path: str) -> bytes | None:
+    async def _get(self, address: Address, path: str) -> bytes:
         async with self._session.get(_url(address, path), allow_redirects=False) as response:
             if response.status != 200:
-                return None
+                raise PageUnread(f"{path}: HTTP {response.status}")
             return await response.read()
 
 

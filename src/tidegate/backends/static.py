@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from tidegate.adapters.base import Adapter, EngineSpec, Readiness
 from tidegate.backends.base import Report
 from tidegate.backends.engine_client import Answer, EngineClient
+from tidegate.backends.metrics_pages import MetricsPages
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
 from tidegate.core.events import AdapterSeen, EngineReported, ReplicaSeen
 from tidegate.core.lifecycle import Seen
-from tidegate.core.types import Address, ModelId, ReplicaId
+from tidegate.core.types import Address, ModelId, ReplicaId, RouteTable
 
 log = logging.getLogger("tidegate.backends.static")
 
@@ -58,6 +59,8 @@ class StaticFleet:
         """When each address was last given to a replica, as a number that only grows."""
         self._released = asyncio.Event()
         """Set, and another one put in its place, each time an address is let go of."""
+        self.pages = MetricsPages()
+        """For meters."""
         self._client: EngineClient | None = None
         self._report: Report | None = None
 
@@ -263,12 +266,11 @@ class StaticFleet:
         """Say what the engine's own metrics say."""
         while True:
             await asyncio.sleep(self._check_every_s)
-            seen = await client.scrape(address, model.adapter, _SCRAPE_TIMEOUT_S)
-            if seen is None:
-                continue
-            values = (seen.running, seen.waiting, seen.kv_usage_ratio, seen.lora_on_gpu)
-            if any(value is not None for value in values):
-                self._say(EngineReported(replica_id, *values))
+            seen = await self.pages.read(
+                client, replica_id, model.model, address, model.adapter, _SCRAPE_TIMEOUT_S
+            )
+            if seen is not None:
+                self._say(seen)
 
     def _note_words(self, replica_id: ReplicaId, words: str) -> None:
         if words:

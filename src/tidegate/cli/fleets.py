@@ -54,6 +54,12 @@ class Fleets:
         """What is kept on this machine's disk; None while the fleet is not open."""
         return self._local.provisions
 
+    @property
+    def unread_pages(self) -> dict[ModelId, int]:
+        """Of each model, engines' own pages that could not be read."""
+        unread = self._local.pages.unread + self._static.pages.unread
+        return {model: unread[model] for model in self.by_model}
+
     def last_words(self, model: ModelId, replica_id: ReplicaId) -> str:
         """What an engine said last. It may hold anything, so it is for the admin page alone."""
         fleet = self.by_model.get(model)

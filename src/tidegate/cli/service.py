@@ -26,6 +26,7 @@ from tidegate.adapters.base import Manners
 from tidegate.adapters.registry import ADAPTERS
 from tidegate.backends.base import FleetInUse
 from tidegate.cli.by_hand import ByHand
+from tidegate.cli.engine_meters import EngineMeters
 from tidegate.cli.fleets import Fleets
 from tidegate.cli.limits import raise_file_limit
 from tidegate.cli.metrics import FleetMetrics, page_of
@@ -104,7 +105,12 @@ class Service:
         self._prefixes = PrefixMeters(self._dispatch.prefix_stats)
         spills = SpillMeters(self._dispatch.spill_stats)
         metrics_page = page_of(
-            self._meters, metrics, self._prefixes, spills, WeightsMeters(lambda: self._fleets.provisions)
+            self._meters,
+            metrics,
+            EngineMeters(lambda: self._fleets.unread_pages),
+            self._prefixes,
+            spills,
+            WeightsMeters(lambda: self._fleets.provisions),
         )
         self._gateway = Gateway(
             self._dispatch,

@@ -21,11 +21,12 @@ from tidegate.backends.local.provisions import Provisions
 from tidegate.backends.local.replica import Replica
 from tidegate.backends.local.site import Site
 from tidegate.backends.local.state import StateFolder
+from tidegate.backends.metrics_pages import MetricsPages
 from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
-from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted, ReplicaSeen
+from tidegate.core.events import AdapterSeen, ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu
-from tidegate.core.types import ReplicaId
+from tidegate.core.types import ReplicaId, RouteTable
 from tidegate.weights.needs import adapter_marks
 from tidegate.weights.settings import WeightsSettings
 
@@ -84,6 +85,8 @@ class LocalFleet:
         self._log_max_bytes = log_max_bytes
         self._weights = weights
         self._site: Site | None = None
+        self.pages = MetricsPages()
+        """For meters."""
         self._replicas: dict[ReplicaId, Replica] = {}
         self._tasks: dict[ReplicaId, asyncio.Task[None]] = {}
         self._scraping: asyncio.Task[None] | None = None
@@ -293,13 +296,12 @@ class LocalFleet:
         address = replica.address
         if not replica.is_ready or address is None:
             return
-        seen = await site.client.scrape(address, replica.model.adapter, self._scrape_every_s * 0.9)
-        if seen is None or not replica.is_ready:
-            return
-        values = (seen.running, seen.waiting, seen.kv_usage_ratio, seen.lora_on_gpu)
-        # A page that says nothing is no news, and certainly no idle engine.
-        if any(value is not None for value in values):
-            site.report(EngineReported(replica.replica_id, *values))
+        model, within_s = replica.model, self._scrape_every_s * 0.9
+        seen = await self.pages.read(
+            site.client, replica.replica_id, model.model, address, model.adapter, within_s
+        )
+        if seen is not None and replica.is_ready:
+            site.report(seen)
 
 
 async def _locked(folder: Path) -> StateFolder:
