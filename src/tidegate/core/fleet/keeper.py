@@ -18,7 +18,7 @@ from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.pooling import SLEEP_WITHIN_S, Pools
 from tidegate.core.fleet.replacing import FailureBook
-from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.replicas import Replica, size_in
 from tidegate.core.fleet.roster import Order, Roster
 from tidegate.core.fleet.seeing import Seeing
 from tidegate.core.fleet.staffing import Staffing
@@ -75,7 +75,9 @@ class Keeper:
             elif replica.state is State.WARM and replica.address is not None:
                 left = short.get(replica.model)
                 if left is None:
-                    replica.move(Seen.PROMOTED, now_s)
+                    # One that waited in a pool that is no more costs more from now on: that is looked at with the rest.
+                    if replica.size == size_in(replica.spec, State.SERVING):
+                        replica.move(Seen.PROMOTED, now_s)
                 elif left and replica.since_s == now_s:
                     short[replica.model] = left - 1
                     if replica.has_served:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from tidegate.core.effects import Stop
 from tidegate.core.fleet import drain
+from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.replicas import Replica, size_in
 from tidegate.core.fleet.roster import Order, Roster
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.types import ModelId
@@ -36,11 +37,16 @@ class Leaving:
                 effects.append(self.stop(replica, because, now_s))
         return effects
 
-    def call_back(self, replicas: Iterable[Replica], now_s: float) -> None:
-        """These drain and are wanted again."""
+    def call_back(self, replicas: Iterable[Replica], launching: Launching, now_s: float) -> int:
+        """These drain and are wanted again, as far as the caps let them: one that drains out of the pool costs less than
+        one that serves. How many of them serve now."""
+        called = 0
         for replica in replicas:
-            replica.move(Seen.WANTED_AGAIN, now_s)
-            replica.drain_due_s = None
+            if launching.exchange(replica.size, size_in(replica.spec, State.SERVING)) is None:
+                replica.move(Seen.WANTED_AGAIN, now_s)
+                replica.drain_due_s = None
+                called += 1
+        return called
 
     def replace(self, replicas: Iterable[Replica], because: str, now_s: float) -> list[Order]:
         """Drain these for others that take their place: they are not kept, whatever is wanted later."""

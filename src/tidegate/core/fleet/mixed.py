@@ -57,7 +57,7 @@ class Mixed:
             else:
                 effects += self._leaving.drain([replica], because, now_s)
         kept = [r for r in replicas if r.can_be_kept and r.replica_id in named]
-        self._leaving.call_back(kept, now_s)
+        self._leaving.call_back(kept, launching, now_s)
         launched = self._launch(plan, lineup, replicas, launching, now_s)
         return effects + (launched or self._make_room(plan, lineup, replicas, launching, now_s))
 

@@ -86,8 +86,7 @@ class Staffing:
         lacking = missing - len(crew.coming)
         if lacking > 0:
             kept = drain.kept_first([r for r in crew.kept if not plan.is_outdated(r)])[:lacking]
-            self._leaving.call_back(kept, now_s)
-            lacking -= len(kept)
+            lacking -= self._leaving.call_back(kept, launching, now_s)
             woken = self._pools.wake(plan, crew, lacking, launching, plan.because, now_s)
             # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
             lacking -= len(woken) + len(crew.dozing)
