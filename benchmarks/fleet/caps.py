@@ -33,10 +33,8 @@ def run(asked: Asked) -> dict[str, Any]:
     asked.say(f"{total} turns in {WORLDS} worlds, {launches} launches, {days:.0f} days")
     for what, share in sorted(peaks.items()):
         asked.say(f"  {what:<18} at most {100 * share:6.2f} % of its cap; above 90 % in {full[what]} worlds")
-    left_out = sum(answer[5] for answer in answers)
-    asked.say(
-        f"  left out: {left_out} warm replicas at less than the whole price, ended at a restart and not adopted"
-    )
+    cheaper = sum(answer[5] for answer in answers)
+    asked.say(f"  adopted warm, at less than the whole price, at a restart: {cheaper} replicas")
     asked.say(f"  exceeded: {len(broken)} times")
     for line in broken[:5]:
         asked.say(f"    {line}")
@@ -45,7 +43,7 @@ def run(asked: Asked) -> dict[str, Any]:
         "worlds": WORLDS,
         "launches": launches,
         "days": days,
-        "left_out": left_out,
+        "adopted_warm": cheaper,
         "exceeded": len(broken),
         "peaks": peaks,
         "worlds_above_90_percent": full,
@@ -53,10 +51,10 @@ def run(asked: Asked) -> dict[str, Any]:
 
 
 def played(task: tuple[int, int]) -> tuple[int, int, list[str], dict[str, float], float, int]:
-    """One world: turns, launches, what was broken, the peaks, days, warm ones left out at restarts."""
+    """One world: turns, launches, what was broken, the peaks, days, cheaper warm ones adopted at restarts."""
     seed, steps = task
     world = World(seed)
     while world.steps < steps:
         world.step()
     days = world.now_s / 86_400
-    return world.steps, world.launches, world.books.broken, world.books.peak, days, world.left_out
+    return world.steps, world.launches, world.books.broken, world.books.peak, days, world.adopted_cheaper

@@ -57,8 +57,8 @@ class World:
         self.known: list[ReplicaId] = []
         self.loads = dict.fromkeys(self.specs, 0)
         self.launches = self.steps = 0
-        self.left_out = 0
-        """Warm ones that cost less, ended at a restart: adopted, they would serve at the whole price (docs/limits.md)."""
+        self.adopted_cheaper = 0
+        """Warm ones at less than the whole price, adopted as such at a restart."""
         self.configure()
 
     def on(self, event: object) -> None:
@@ -188,12 +188,13 @@ class World:
                 continue
             is_same = model in self.specs and self.has(model, variant)
             is_same = is_same and self.as_launched(model, variant) == spec
-            is_cheaper = self.books.warm_price(replica_id) is not None
-            self.left_out += is_same and is_cheaper
-            if is_same and not is_cheaper:
+            if is_same:
                 self.doing.pop(replica_id, None)
-                is_asleep, place = replica_id in self.books.asleep, self.books.places.get(replica_id)
-                self.on(ReplicaAdopted(replica_id, model, ADDRESS, is_asleep, variant, place))
+                self.adopted_cheaper += self.books.warm_price(replica_id) is not None
+                place = self.books.places.get(replica_id)
+                self.on(
+                    ReplicaAdopted(replica_id, model, ADDRESS, self.books.tier(replica_id), variant, place)
+                )
             else:
                 self.end(replica_id)
         self.configure()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from tidegate.core.effects import Launch
 from tidegate.core.nodes import Node, Place
 from tidegate.core.settings import FleetLimits, FleetModel
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ReplicaId
 
 DAY_S = 86_400.0
@@ -74,6 +75,12 @@ class Onlooker:
         self._hold("money per hour", self.limits.max_cost_per_h, rate)
         self._hold("starts per hour", self.limits.max_starts_per_hour, len(self.starts))
         self._look_at_gpus()
+
+    def tier(self, replica_id: ReplicaId) -> Tier:
+        """Where one that is awake, or sleeps, was seen last."""
+        if replica_id in self.asleep:
+            return Tier.SLEEPING
+        return Tier.WARM if replica_id in self.warm else Tier.SERVING
 
     def warm_price(self, replica_id: ReplicaId) -> float | None:
         """What it costs an hour while it is warm; None: it is not, or costs what one that serves does."""

@@ -10,8 +10,10 @@ from tidegate.backends.local.fleet import LocalFleet
 from tidegate.backends.local.model import LocalModel
 from tidegate.core.effects import Sleep, Wake
 from tidegate.core.events import ReplicaAdopted
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import LOCAL, Gpu, Place
+from tidegate.core.tiers import Tier
+from tidegate.core.types import Route, RouteTable
 
 TIMES = ("--time-scale", "50", "--cold-start", "weights=10s,wake=5s,sleep=5s")
 
@@ -100,10 +102,41 @@ async def test_a_sleeper_of_a_former_run_is_adopted_asleep_and_can_be_woken(tmp_
     await second.open(later)
     try:
         (adopted,) = [event for event in later.events if isinstance(event, ReplicaAdopted)]
-        assert adopted.is_asleep
+        assert adopted.tier is Tier.SLEEPING
         assert adopted.place == Place(LOCAL, (0,))
         second.wake(Wake("m-1", "a test asks"))
         await later.until("m-1", Seen.WOKEN)
+    finally:
+        await second.close()
+
+
+async def test_a_replica_of_a_former_run_is_adopted_in_the_tier_that_the_gateways_were_told_last(tmp_path):
+    """Two came up for the pool; one was given traffic since, the other left the pool and was on its way out."""
+
+    def told(first, second):
+        routes = (("m-1", "m", first), ("n-1", "n", second))
+        return RouteTable(
+            1, (), tuple(Route(name, model, state, None, 0, "") for name, model, state in routes)
+        )
+
+    fleet, observer = fleet_in(tmp_path, gpus=2), Observer()
+    await fleet.open(observer)
+    fleet.note_routes(told(State.STARTING, State.STARTING))  # of those that this backend does not know
+    launch(fleet, "m-1", gpus=(0,))
+    launch(fleet, "n-1", "n", (1,))
+    for name in ("m-1", "n-1"):
+        await observer.until(name, Seen.READY)
+    fleet.note_routes(told(State.WARM, State.WARM))
+    fleet.note_routes(told(State.SERVING, State.DRAINING))
+    await fleet.close(leave_running=True)
+
+    second, later = fleet_in(tmp_path, gpus=2), Observer()
+    await second.open(later)
+    try:
+        adopted = {
+            event.replica_id: event.tier for event in later.events if isinstance(event, ReplicaAdopted)
+        }
+        assert adopted == {"m-1": Tier.SERVING, "n-1": Tier.WARM}
     finally:
         await second.close()
 

@@ -14,6 +14,7 @@ from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.scaling_settings import Scaling
 from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts, Variant
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 SHARED, WHOLE, TWO, SLEEPER, MIXED = (
@@ -133,7 +134,7 @@ class Machine:
             seen = Seen.READY if told == "launch" else Seen.WOKEN
             self.play(ReplicaSeen(replica_id, seen, Address("h", 1)))
 
-    def adopt(self, number, model, node, first, asleep):
+    def adopt(self, number, model, node, first, tier):
         """One that nobody knew of, where it can be; a backend adopts what its GPUs have room for."""
         replica_id, spec = ReplicaId(f"{model}-{number}"), self.models[model]
         indexes = tuple(range(first, first + spec.gpus))
@@ -143,7 +144,7 @@ class Machine:
         if spec.kind and any(GPUS[node, index].kind != spec.kind for index in indexes):
             return
         self.places[replica_id], self.model_of[replica_id] = place, model
-        if asleep:
+        if tier is Tier.SLEEPING:
             self.asleep.add(replica_id)
         try:
             self.check()
@@ -151,7 +152,7 @@ class Machine:
             del self.places[replica_id], self.model_of[replica_id]
             self.asleep.discard(replica_id)
             return
-        self.play(ReplicaAdopted(replica_id, model, Address("h", 1), asleep, place=place))
+        self.play(ReplicaAdopted(replica_id, model, Address("h", 1), tier, place=place))
 
     def report(self):
         demands = tuple(
@@ -179,7 +180,7 @@ steps = st.lists(
             names,
             st.sampled_from(["n1", "n2"]),
             st.integers(0, 2),
-            st.booleans(),
+            st.sampled_from([Tier.SERVING, Tier.WARM, Tier.SLEEPING]),
         ),
         st.tuples(st.just("configure"), st.sampled_from(sorted(SETTINGS)), st.sampled_from(sorted(NODES))),
     ),

@@ -12,7 +12,7 @@ from typing import Protocol
 from tidegate.adapters.base import EngineSpec
 from tidegate.core.effects import Launch, LoadAdapter, Prefetch, Sleep, Stop, UnloadAdapter, Wake
 from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted, ReplicaSeen, WeightsSeen
-from tidegate.core.types import ReplicaId
+from tidegate.core.types import ReplicaId, RouteTable
 
 FleetEvent = ReplicaSeen | ReplicaAdopted | AdapterSeen | EngineReported | WeightsSeen
 Report = Callable[[FleetEvent], None]
@@ -34,6 +34,9 @@ class Fleet(Protocol):
 
         One that is ready and gives no answer any more is reported as UNRESPONSIVE, again and again while
         that lasts; it goes on until it is stopped."""
+
+    def note_routes(self, table: RouteTable) -> None:
+        """The gateways are told this. Whoever takes over is told (``ReplicaAdopted.tier``) what waits warm in the last one."""
 
     def sleep(self, order: Sleep) -> None:
         """Have a ready replica's engine give its GPUs back and keep its process. SLEPT follows once the engine itself

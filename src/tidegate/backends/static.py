@@ -86,6 +86,9 @@ class StaticFleet:
         work = self._live(client, order)
         self._tasks[order.replica_id] = asyncio.create_task(work, name=f"replica {order.replica_id}")
 
+    def note_routes(self, table: RouteTable) -> None:
+        """Nothing: nobody takes over from here."""
+
     def sleep(self, order: Sleep) -> None:
         """Engines that someone else runs are not put to sleep; see ``Fleet.sleep``."""
         self._cannot(order.replica_id)

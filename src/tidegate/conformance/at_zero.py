@@ -19,6 +19,7 @@ from tidegate.core.settings import (
     TrafficShift,
     Variant,
 )
+from tidegate.core.tiers import Tier
 from tidegate.core.types import DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad, RequestId
 
 FIRST = ReplicaId("m-1")
@@ -138,7 +139,7 @@ def sleeper_without_its_device() -> str | None:
         "engine", slots=4, gpus=1, scaling=scaling, expected_start_s=85.0, start_deadline_s=300.0
     )
     sleeper = replace(spec, pool=Pool(max_sleeping=1, expected_wake_s=4.0))
-    controller.on(ReplicaAdopted(ReplicaId("asleep-1"), asleep, HERE, is_asleep=True), 0.0)
+    controller.on(ReplicaAdopted(ReplicaId("asleep-1"), asleep, HERE, tier=Tier.SLEEPING), 0.0)
     controller.on(ReplicaAdopted(ReplicaId("busy-1"), busy, HERE), 0.0)
     controller.on(FleetConfigured({asleep: sleeper, busy: spec}, FleetLimits(max_gpus=1)), 0.0)
     version, told = 0, None

@@ -20,6 +20,7 @@ from tidegate.core.settings import (
     QueueLimits,
     TrafficShift,
 )
+from tidegate.core.tiers import Tier
 from tidegate.core.types import (
     DEFAULT_FLOW,
     Address,
@@ -239,12 +240,13 @@ class ReplicaSeen:
 
 @value
 class ReplicaAdopted:
-    """A replica that a former controller started was found alive: answering, or asleep."""
+    """A replica that a former controller started was found alive."""
 
     replica_id: ReplicaId
     model: ModelId
     address: Address
-    is_asleep: bool = False
+    tier: Tier = Tier.SERVING
+    """It sleeps, or waits warm: then no gateway had been told to send it requests when that controller ended."""
     variant: str = ""
     """In which of the model's ways it was started; empty: as its own settings say."""
     place: Place | None = None

@@ -59,6 +59,7 @@ class ControlOwner:
         self._controller = controller
         self._clock = clock
         self._fleets = fleets
+        self._publish = publish
         self._told_to_stop: set[ReplicaId] = set()
         self._has_ceased = False
         self.decisions: deque[Decided] = deque(maxlen=DECISIONS_KEPT)
@@ -77,7 +78,7 @@ class ControlOwner:
                 LoadAdapter: self._load_adapter,
                 UnloadAdapter: self._unload_adapter,
                 Prefetch: lambda effect: self._fleets[effect.model].prefetch(effect),
-                PublishRoutes: lambda effect: publish(effect.table),
+                PublishRoutes: self._publish_routes,
                 Decision: self._decided,
                 Shadowed: self._shadowed,
             },
@@ -140,6 +141,11 @@ class ControlOwner:
     def _routed(self, order: Promote | Demote) -> None:
         """The next table says it all."""
         log.info("%s %s: %s", type(order).__name__.lower(), order.replica_id, order.because)
+
+    def _publish_routes(self, order: PublishRoutes) -> None:
+        self._publish(order.table)
+        for fleet in dict.fromkeys(self._fleets.values()):
+            fleet.note_routes(order.table)
 
     def _sleep(self, order: Sleep) -> None:
         log.debug("sleep %s at level %d: %s", order.replica_id, order.level, order.because)

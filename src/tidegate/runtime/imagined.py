@@ -22,6 +22,7 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import Node
 from tidegate.core.settings import FleetLimits, FleetModel
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, RouteTable
 from tidegate.runtime.courses import Course, Judge
 from tidegate.runtime.recorded import Turn
@@ -60,7 +61,9 @@ class Imagined:
                     self._configure(at_s)
                 case ReplicaAdopted(replica_id, model) if model in self._models:
                     self._model_of[replica_id] = model
-                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE, place=event.place), at_s)
+                    # Nobody sleeps in this fleet.
+                    tier = Tier.WARM if event.tier is Tier.WARM else Tier.SERVING
+                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE, tier, place=event.place), at_s)
                 case DemandReported():
                     self._judge.hear(event, at_s)
                     self._turn(DemandReported(self._report(event.report)), at_s)

@@ -122,14 +122,13 @@ class LocalFleet:
             replica = Replica(site, record.replica_id, model, record, variant=record.variant)
             self._own(replica, heir.first, heir.asleep_at)
             # Before this returns: whoever does not know of it yet would order another one.
-            is_asleep = heir.asleep_at is not None
             adapters = record.adapters if heir.model.adapter.lora_api is not None else None
             report(
                 ReplicaAdopted(
                     record.replica_id,
                     record.model,
                     record.address,
-                    is_asleep,
+                    heir.tier,
                     record.variant,
                     record.place,
                     adapters,
@@ -173,6 +172,13 @@ class LocalFleet:
         log.info("replica %s of %s is started%s: %s", order.replica_id, what, where, order.because)
         starting = model.at_start()
         self._own(Replica(site, order.replica_id, starting, variant=order.variant, place=order.place))
+
+    def note_routes(self, table: RouteTable) -> None:
+        """Write down what waits warm; see ``Fleet.note_routes``."""
+        for route in table.routes:
+            replica = self._replicas.get(route.replica_id)
+            if replica is not None:
+                replica.note_routed(route.state)
 
     def sleep(self, order: Sleep) -> None:
         """Put a replica's engine to sleep; see ``Fleet.sleep``. An unknown one is left alone."""

@@ -23,7 +23,7 @@ from tidegate.backends.local.sleeping import Sleeping
 from tidegate.backends.local.state import Record
 from tidegate.backends.watching import Patience, until_silent
 from tidegate.core.events import ReplicaSeen
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import Place
 from tidegate.core.types import Address, ReplicaId
 from tidegate.weights.errors import WeightsError
@@ -97,6 +97,13 @@ class Replica:
             self._site.state.write(record)
         except OSError as error:
             log.warning("replica %s: %s could not be noted: %s", self.replica_id, what, error)
+
+    def note_routed(self, state: State) -> None:
+        """The gateways are told that it is in this state."""
+        record, is_warm = self._record, state is State.WARM
+        # On its way out, and asleep, it stays what it was: so it costs what it did.
+        if record is not None and (is_warm or state is State.SERVING) and record.is_warm != is_warm:
+            self.write(msgspec.structs.replace(record, is_warm=is_warm), "its tier")
 
     def stop(self) -> None:
         """Have it ended; ``run`` reports EXITED when that is done. Idempotent."""

@@ -17,6 +17,7 @@ import msgspec
 from tidegate.backends.base import FleetInUse
 from tidegate.backends.local.devices import Claim
 from tidegate.core.nodes import LOCAL, Place
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, ModelId, ReplicaId
 
 
@@ -38,6 +39,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """In which of its model's ways it was started; empty: as the model's own settings say."""
     asleep_at: int | None = None
     """The level of its sleep, written before it is told to and until it is awake again."""
+    is_warm: bool = False
+    """The gateways were told last that it waits without traffic; when it sleeps or drains, that it had waited before."""
 
     adapters: dict[str, str] = {}
     """LoRA adapters that it can be asked for, each with the mark of its source."""
@@ -48,6 +51,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> Address:
         """Where its engine listens."""
         return Address(self.host, self.port)
+
+    @property
+    def tier_awake(self) -> Tier:
+        """In which it is unless it sleeps."""
+        return Tier.WARM if self.is_warm else Tier.SERVING
 
     @property
     def place(self) -> Place | None:

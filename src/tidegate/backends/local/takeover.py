@@ -18,6 +18,7 @@ from tidegate.backends.local.site import Site
 from tidegate.backends.local.state import Record
 from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.lifecycle import Seen
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId, ReplicaId
 
 log = logging.getLogger("tidegate.backends.local")
@@ -36,6 +37,11 @@ class Heir:
     first: Identity
     asleep_at: int | None = None
     """The level of its sleep; None when it is awake."""
+
+    @property
+    def tier(self) -> Tier:
+        """In which it is found."""
+        return self.record.tier_awake if self.asleep_at is None else Tier.SLEEPING
 
 
 async def settle(site: Site, models: Mapping[ModelId, LocalModel]) -> list[Heir]:
@@ -87,8 +93,9 @@ def _keep_clear_of(site: Site, replica_id: ReplicaId, record: Record | None, pid
         site.devices.claim(record.claim)
         site.ports.claim(record.port)
         # Whoever places replicas must know what is not free.
+        tier = record.tier_awake
         site.report(
-            ReplicaAdopted(replica_id, record.model, record.address, False, record.variant, record.place)
+            ReplicaAdopted(replica_id, record.model, record.address, tier, record.variant, record.place)
         )
     site.report(ReplicaSeen(replica_id, Seen.UNRESPONSIVE, detail="of a former run, cannot be killed"))
 

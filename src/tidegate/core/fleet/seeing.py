@@ -19,6 +19,9 @@ from tidegate.core.nodes import NOWHERE
 from tidegate.core.settings import FleetModel
 from tidegate.core.tiers import Tier
 
+_STATES = {Tier.SERVING: State.SERVING, Tier.WARM: State.WARM, Tier.SLEEPING: State.SLEEPING}
+"""Of what runs and is found again."""
+
 
 class Seeing:
     """Takes facts about replicas into their records."""
@@ -31,7 +34,7 @@ class Seeing:
         return f"<Seeing {self._roster!r}>"
 
     def adopt(self, event: ReplicaAdopted, now_s: float) -> list[Order]:
-        """One that runs already joins as it is. The autoscaler keeps it until it has seen data."""
+        """One that runs already joins in its tier. Those that serve are kept by the autoscaler until it has seen data."""
         known = self._roster.replicas.get(event.replica_id)
         if known is not None and not known.is_ended:
             known.address = event.address
@@ -40,20 +43,28 @@ class Seeing:
         place = event.place or NOWHERE
         alien = FleetModel(engine="", gpus=len(place.gpus), memory_bytes=place.memory_bytes)
         spec = plan.spec_as(event.variant) if plan else alien
-        state = State.SLEEPING if event.is_asleep else State.SERVING
         aboard = None if event.adapters is None else Aboard(event.adapters, event.adapters_before)
         if aboard is not None and aboard.clashes(spec):
             spec = replace(spec)  # a copy: it was not started as one would be now
         replica = self._roster.replicas.adopt(
-            event.replica_id, event.model, spec, event.address, now_s, state, event.variant, place, aboard
+            event.replica_id,
+            event.model,
+            spec,
+            event.address,
+            now_s,
+            _STATES[event.tier],
+            event.variant,
+            place,
+            aboard,
         )
         if plan is None:
             replica.move(Seen.UNWANTED, now_s)
             return [self._leaving.stop(replica, f"no model {event.model!r} is configured", now_s)]
-        if event.is_asleep:
-            return []
+        if event.tier is not Tier.SERVING:
+            return []  # what waits in the pool is nobody's need
         mine = self._roster.replicas.by_model()[event.model]
-        carried = sum(plan.variants.share_of(replica) for replica in mine if replica.is_live)
+        standing = [replica for replica in mine if replica.is_live and replica.state is not State.WARM]
+        carried = sum(plan.variants.share_of(replica) for replica in standing)
         plan.need.adopt(carried)
         plan.autoscaler.adopt(ceil(carried), now_s)
         return []

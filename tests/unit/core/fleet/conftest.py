@@ -15,6 +15,7 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.lifecycle import Seen
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel, Pool, Restarts
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 M = ModelId("m")
@@ -96,9 +97,9 @@ class World:
     def exited(self, at, replica_id, detail=""):
         return self.seen(at, replica_id, Seen.EXITED, detail)
 
-    def adopt(self, at, replica_id, model=M, place=None, *, is_asleep=False):
+    def adopt(self, at, replica_id, model=M, place=None, tier=Tier.SERVING):
         address = Address("127.0.0.1", 9000)
-        return self.on(ReplicaAdopted(ReplicaId(replica_id), model, address, is_asleep, place=place), at)
+        return self.on(ReplicaAdopted(ReplicaId(replica_id), model, address, tier, place=place), at)
 
     def signals(self, at, gpu_utilization=None, model=M):
         return self.on(SignalsReported(model, gpu_utilization), at)

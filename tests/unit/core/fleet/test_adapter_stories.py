@@ -10,6 +10,7 @@ from tidegate.core.events import AdapterSeen, EngineReported, ReplicaAdopted
 from tidegate.core.fleet.aboard import UNLOADS_MAX, WITHIN_S
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import Restarts
+from tidegate.core.tiers import Tier
 from tidegate.core.types import AdapterTrouble, Address, ModelId, ReplicaId
 
 M = ModelId("m")
@@ -259,7 +260,7 @@ def test_one_of_a_former_run_that_has_had_the_name_from_elsewhere_is_replaced(wo
 
 def test_a_sleeper_is_given_what_it_lacks_when_it_is_awake(world, adapted):
     spec = adapted("red", min_replicas=0, pool={"max_sleeping": 1}, window_s=1.0, scale_down_delay_s=1.0)
-    world.on(ReplicaAdopted(ReplicaId("m-1"), M, Address("127.0.0.1", 9000), True, adapters={}), 0)
+    world.on(ReplicaAdopted(ReplicaId("m-1"), M, Address("127.0.0.1", 9000), Tier.SLEEPING, adapters={}), 0)
 
     assert told(world.configure(1, {M: spec})) == []
     world.report(2, queued=1)

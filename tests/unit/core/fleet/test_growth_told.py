@@ -2,6 +2,7 @@
 
 from tidegate.core.fleet.coldstart import PROMOTION_S
 from tidegate.core.lifecycle import State
+from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelId
 
 M = ModelId("m")
@@ -52,7 +53,7 @@ def test_a_sleeper_counts_by_how_long_it_takes_to_wake(world, settings):
     pool = {"max_sleeping": 1, "expected_wake_s": 4.0}
     world.configure(0, {M: settings(min_replicas=1, max_replicas=2, slots=8, start=90.0, pool=pool)})
     world.ready(90, "m-1")
-    world.adopt(91, "m-2", is_asleep=True)
+    world.adopt(91, "m-2", tier=Tier.SLEEPING)
     world.report(92, in_flight=1)
 
     assert [route.state for route in world.table.routes] == [State.SERVING, State.SLEEPING]

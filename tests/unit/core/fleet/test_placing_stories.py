@@ -10,6 +10,7 @@ from tidegate.core.fleet.places import Places
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.settings import Variant
+from tidegate.core.tiers import Tier
 from tidegate.core.types import DemandReport, ModelDemand, ModelId, ReplicaLoad
 
 M, BIG, SMALL = ModelId("m"), ModelId("big"), ModelId("small")
@@ -235,7 +236,7 @@ def test_who_does_not_wait_any_more_gives_the_node_back(world, quick):
 
 def test_a_sleeper_wakes_on_its_own_gpus_or_another_is_started(world, quick):
     pool = {"max_sleeping": 1, "sleep_after_s": 1}
-    world.adopt(0, "m-1", M, Place("n1", (0,)), is_asleep=True)
+    world.adopt(0, "m-1", M, Place("n1", (0,)), tier=Tier.SLEEPING)
     world.configure(0, {M: quick(gpus=1, pool=pool), SMALL: quick(gpus=1)}, [node("n1", 2)])
     load(world, 1, m=0, small=1)
     assert world.places["small-1"] == ("n1", (0,))  # nobody holds it, though it is where m-1 sleeps
@@ -247,7 +248,7 @@ def test_a_sleeper_wakes_on_its_own_gpus_or_another_is_started(world, quick):
 
 def test_a_sleeper_whose_gpu_is_free_holds_it_as_soon_as_it_is_woken(world, quick):
     pool = {"max_sleeping": 1, "sleep_after_s": 1}
-    world.adopt(0, "m-1", M, Place("n1", (0,)), is_asleep=True)
+    world.adopt(0, "m-1", M, Place("n1", (0,)), tier=Tier.SLEEPING)
     world.configure(0, {M: quick(gpus=1, pool=pool), SMALL: quick(gpus=1)}, [node("n1", 1)])
     load(world, 1, m=1, small=1)
     assert world.ordered("wake") == ["m-1"]
@@ -257,7 +258,7 @@ def test_a_sleeper_whose_gpu_is_free_holds_it_as_soon_as_it_is_woken(world, quic
 
 def test_who_asks_for_a_sleeper_is_told_that_its_gpu_is_taken(world, quick):
     pool = {"max_sleeping": 1, "sleep_after_s": 1}
-    world.adopt(0, "m-1", M, Place("n1", (0,)), is_asleep=True)
+    world.adopt(0, "m-1", M, Place("n1", (0,)), tier=Tier.SLEEPING)
     world.configure(0, {M: quick(gpus=1, pool=pool), SMALL: quick(gpus=1)}, [node("n1", 1)])
     load(world, 1, m=0, small=1)
     load(world, 2, m=1, small=1)

@@ -9,6 +9,7 @@ from tidegate.core.effects import Launch, Prefetch, Sleep
 from tidegate.core.events import WeightsSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import Prefetching
+from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, ModelId
 
 M, N = ModelId("m"), ModelId("n")
@@ -287,6 +288,70 @@ def test_without_a_group_every_replica_is_its_models_own(world, settings):
     assert orders(world, 21) == [("launch", "n-1")]
 
 
+# ---- a restart ----
+
+
+def test_a_warm_one_that_is_found_again_waits_at_its_price_until_it_is_wanted_and_there_is_money(
+    world, settings
+):
+    spec = settings(
+        price=4.0, pool={"max_warm": 1, "warm_price_per_h": 0.5}, window_s=1, scale_down_delay_s=5
+    )
+    world.adopt(0, "m-1")
+    world.adopt(0, "m-2", tier=Tier.WARM)
+    world.configure(0, {M: spec}, max_cost_per_h=5.0)
+    assert world.states() == {"m-1": "serving", "m-2": "warm"}
+    assert world.slots() == {"m-1": 8, "m-2": 0}
+    assert (world.desired(), world.brain.state(0.0).spending.per_h) == (1, 4.5)
+
+    world.run(1, 5, in_flight=16)
+    assert world.brain.state(5.0).spending.per_h == 4.5, "the cap holds"
+    world.configure(6, {M: spec}, max_cost_per_h=8.0)
+    assert world.orders == [(6, "promote", "m-2")]
+    assert world.brain.state(6.0).spending.per_h == 8.0
+
+
+def test_warm_ones_that_are_found_again_are_nobodys_need(world, settings):
+    """Two served and two waited: two serve, however long no gateway says anything."""
+    for name, tier in (("m-1", "serving"), ("m-2", "serving"), ("m-3", "warm"), ("m-4", "warm")):
+        world.adopt(0, name, tier=Tier(tier))
+    world.configure(0, {M: settings(pool={"max_warm": 2})})
+    for at in range(1, 60):
+        world.tick(at)
+    assert world.orders == []
+    assert world.states() == {"m-1": "serving", "m-2": "serving", "m-3": "warm", "m-4": "warm"}
+
+
+# ---- money ----
+
+
+def test_one_that_drains_out_of_the_pool_is_called_back_only_if_there_is_money_for_it(world, settings):
+    pool = {"max_warm": 2, "warm_ttl_s": 20, "warm_price_per_h": 0.5}
+    served(world, settings, 3, pool=pool, price=4.0)
+    loads = {"m-1": 8, "m-2": 3, "m-3": 3}
+    world.run(11, 60, in_flight=8, loads=loads)  # the two have drained since their time to live was over
+    assert world.states() == {"m-1": "serving", "m-2": "draining", "m-3": "draining"}
+    assert world.brain.state(60.0).spending.per_h == 5.0
+    spec = settings(pool=pool, price=4.0, window_s=1, scale_down_delay_s=5, concurrency_target=8)
+    world.configure(61, {M: spec}, max_cost_per_h=8.2)
+    world.run(62, 64, in_flight=16, loads=loads)
+    assert world.brain.state(64.0).spending.per_h == 5.0, "8.5 with one of them, while the other drains"
+    world.exited(65, "m-3")
+    world.run(66, 67, in_flight=16, loads=loads)
+    assert world.states() == {"m-1": "serving", "m-2": "serving"}
+
+
+def test_settings_without_a_pool_give_traffic_to_nobody_beyond_the_money(world, settings):
+    served(world, settings, 2, pool={"max_warm": 1, "warm_price_per_h": 0.5}, price=4.0)
+    world.run(11, 30, in_flight=8)
+    assert world.states() == {"m-1": "serving", "m-2": "warm"}
+    spec = settings(price=4.0, window_s=1, scale_down_delay_s=5, concurrency_target=8)
+    world.configure(40, {M: spec}, max_cost_per_h=5.0)
+    assert world.brain.state(40.0).spending.per_h <= 5.0
+    world.run(41, 43, in_flight=16)
+    assert world.brain.state(43.0).spending.per_h <= 5.0
+
+
 # ---- settings that change ----
 
 
@@ -304,8 +369,6 @@ def test_without_a_pool_in_the_settings_what_waited_goes(world, settings, state)
 
 
 def test_a_warm_one_of_former_settings_is_not_used_again(world, settings):
-    from dataclasses import replace
-
     served(world, settings, 1, pool={"max_warm": 1})
     world.run(11, 30, in_flight=0, last_active=10)
     changed = replace(
