@@ -101,6 +101,38 @@ def test_the_same_turns_give_the_same_orders(folder):
     assert done.exit_code == 0, done.output
 
 
+def replayed(folder, name):
+    done = tidegate("replay", folder / "mixed.jsonl", folder / f"{name}.yaml", "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["models"]["llama-3.1-8b"]
+
+
+def test_a_replay_under_other_settings_judges_each_replica_as_the_variant_that_it_is(folder):
+    measured = simulated(folder, "mixed")
+    same, large = replayed(folder, "mixed"), replayed(folder, "large")
+    recorded = same["recorded"]
+
+    assert recorded["cost"] == pytest.approx(measured["cost"], rel=0.05)
+    assert recorded["replica_hours"] == pytest.approx(measured["replica_hours"], rel=0.05)
+    assert recorded["predicted_attainment"] == pytest.approx(measured["slo"]["attainment"], abs=0.05)
+    assert same["start_s_by_variant"].keys() == {"default", "small"}
+
+    assert same["replayed"]["cost"] == pytest.approx(recorded["cost"], rel=0.15)
+    assert same["replayed"]["predicted_attainment"] == pytest.approx(
+        recorded["predicted_attainment"], abs=0.05
+    )
+
+    assert large["recorded"]["cost"] == pytest.approx(recorded["cost"], rel=0.01), (
+        "what ran small cost what small ones cost, though the new settings know none"
+    )
+    assert large["recorded"]["predicted_attainment"] == pytest.approx(
+        recorded["predicted_attainment"], abs=0.01
+    )
+    assert large["replayed"]["cost"] == pytest.approx(simulated(folder, "large")["cost"], rel=0.1)
+    told = tidegate("replay", folder / "mixed.jsonl", folder / "mixed.yaml").stdout
+    assert "a start takes 20.0 s, of small 20.0 s" in told
+
+
 def test_a_variant_without_a_known_speed_is_refused(folder):
     text = (folder / "mixed.yaml").read_text().replace("kind: l40s, price", "kind: l40s, gpus: 2, price")
     (folder / "odd.yaml").write_text(text)

@@ -4,10 +4,12 @@ All but the law: unless a story names another, replicas follow concurrency, whos
 """
 
 from array import array
+from dataclasses import replace
 
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Variant
 from tidegate.core.types import ModelId
+from tidegate.engine.catalogue import profile
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.latency import LinearLaw
 from tidegate.engine.sequence import Limits
@@ -96,6 +98,41 @@ def world(
         settle_s=settle_s,
         request_timeout_s=timeout_s,
     )
+
+
+LARGE, SMALL = "llama-3.1-8b-h100x1", "llama-3.1-8b-l40sx1"
+
+
+def mixed(*, large=None, small=None, slots=(64, 16), price=(4.0, 1.2), cold_s=60.0, slo=None, **scaling):
+    """One model on large GPUs and on small ones, of which none runs. ``large`` and ``small``: at most so many of each."""
+    variant = Variant(
+        "small", slots[1], 1, "l40s", price_per_h=price[1], expected_start_s=cold_s, max_replicas=small
+    )
+    own = FleetModel(
+        "emulated",
+        slots=slots[0],
+        gpus=1,
+        kind="h100",
+        price_per_h=price[0],
+        expected_start_s=cold_s,
+        scaling=Scaling(**scaling),
+        variants=(variant,),
+        own_max_replicas=large,
+    )
+
+    def setup_of(fleet, name):
+        known = profile(name)
+        return ModelSetup(
+            dispatch=DispatchConfig(queue=QueueLimits(max_requests=100_000, max_tokens=10**9)),
+            fleet=fleet,
+            limits=replace(known.limits, max_sequences=fleet.slots),
+            law=known.law,
+            cold_start=ColdStart(engine_start_s=cold_s),
+            running=0,
+        )
+
+    setup = replace(setup_of(own, LARGE), variants={variant.name: setup_of(own.as_variant(variant), SMALL)})
+    return Scenario(models={M: setup}, fleet=FleetLimits(max_starts_per_hour=10_000), slo=slo or Slo())
 
 
 def run(rows, scenario, seed=1, journal=None):

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tidegate.cli.moments import shown
+from tidegate.core.fleet.variants import DEFAULT, OWN
 from tidegate.core.types import ModelId
 from tidegate.runtime.courses import Course, Step
 from tidegate.runtime.otherwise import Otherwise
@@ -31,7 +32,7 @@ def print_courses(found: Otherwise, name: str) -> None:
 
 def _print_model(found: Otherwise, model: ModelId, name: str) -> None:
     recorded, replayed = found.recorded[model], found.replayed[model]
-    click.echo(f"{model}: {found.span_s:,.0f} s, a start takes {found.start_s[model]:.1f} s")
+    click.echo(f"{model}: {found.span_s:,.0f} s, {_starts(found.start_s[model])}")
     click.echo(f"  {'':<22}{'recorded':>12}{name:>24}")
     for title, figure in _FIGURES:
         click.echo(f"  {title:<22}{figure(recorded):>12}{figure(replayed):>24}")
@@ -40,6 +41,12 @@ def _print_model(found: Otherwise, model: ModelId, name: str) -> None:
     if first_s is not None:
         _print_steps(recorded, replayed, first_s)
     click.echo()
+
+
+def _starts(start_s: dict[str, float]) -> str:
+    first = f"a start takes {start_s[OWN]:.1f} s"
+    others = [f", of {name} {taken_s:.1f} s" for name, taken_s in start_s.items() if name != OWN]
+    return first + "".join(others)
 
 
 def _print_steps(recorded: Course, replayed: Course, from_s: float) -> None:
@@ -82,7 +89,10 @@ def one_object(found: Otherwise, name: str) -> dict[str, Any]:
         "open_loop": True,
         "models": {
             model: {
-                "start_s": found.start_s[model],
+                "start_s": found.start_s[model][OWN],
+                "start_s_by_variant": {
+                    name or DEFAULT: start_s for name, start_s in found.start_s[model].items()
+                },
                 "first_difference_s": found.first_difference(model),
                 "recorded": _course(found.recorded[model]),
                 "replayed": _course(found.replayed[model]),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tidegate.core.effects import Decision
-from tidegate.core.events import DemandReported
+from tidegate.core.events import DemandReported, FleetConfigured
+from tidegate.core.fleet.crews import counted, crew_of, number_of, price_per_h
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.judging import Judged
 from tidegate.core.fleet.predicting import traffic_of
+from tidegate.core.fleet.replicas import route_gpu
+from tidegate.core.fleet.variants import OWN, Variants
+from tidegate.core.lifecycle import State
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import ModelId
+from tidegate.core.types import ModelId, ReplicaId, Route, RouteTable
 
 JUDGED_EVERY_S = 5.0
 
@@ -39,11 +44,49 @@ class Course:
             self.steps.append(Step(at_s, decision.desired, decision.because, decision.held_by))
 
 
+class Roll:
+    """Who is there and who serves, each with its model and its variant."""
+
+    def __init__(self) -> None:
+        self._model_of: dict[ReplicaId, ModelId] = {}
+        self._variant_of: dict[ReplicaId, str] = {}
+        self._routes: tuple[Route, ...] = ()
+
+    def enter(self, replica_id: ReplicaId, model: ModelId, variant: str) -> None:
+        """It is there from now on."""
+        self._model_of[replica_id] = model
+        self._variant_of[replica_id] = variant
+
+    def leave(self, replica_id: ReplicaId) -> None:
+        """It is gone; gateways may learn that later."""
+        self._model_of.pop(replica_id, None)
+
+    def publish(self, table: RouteTable) -> None:
+        """The gateways know these."""
+        self._routes = table.routes
+
+    def serving(self, model: ModelId) -> Counter[str]:
+        """So many of each variant."""
+        return Counter(
+            self._variant_of.get(route.replica_id, "")
+            for route in self._routes
+            if route.model == model and route.state is State.SERVING
+        )
+
+    def there(self, model: ModelId) -> Counter[str]:
+        """So many of each variant, from their launch to their end."""
+        return Counter(
+            self._variant_of[name] for name, its_model in self._model_of.items() if its_model == model
+        )
+
+
 class Judge:
-    """Traffic as the reports have it, and what a number of replicas makes of it."""
+    """Traffic as the reports have it, and what replicas make of it."""
 
     def __init__(self, models: dict[ModelId, FleetModel]) -> None:
-        self._models = models
+        self._variants = {model: Variants(spec) for model, spec in models.items()}
+        self._former: dict[ModelId, dict[str, FleetModel]] = {}
+        """Variants that these settings do not have, or on other GPUs."""
         self._book = DemandBook()
         self._since_s: float | None = None
 
@@ -51,19 +94,37 @@ class Judge:
         """A report."""
         self._book.hear(event.report, now_s)
 
-    def judge(
-        self, courses: dict[ModelId, Course], counts: dict[ModelId, tuple[int, int]], now_s: float
-    ) -> None:
-        """From the last time until now so many served, of so many that were there."""
+    def hear_settings(self, event: FleetConfigured) -> None:
+        """What the replicas that are judged from now on were started with."""
+        for model, variants in self._variants.items():
+            before = event.models.get(model)
+            if before is None:
+                continue
+            ways = {one.name: before.as_variant(one) for one in before.variants}
+            self._former[model] = {
+                name: spec
+                for name, spec in ways.items()
+                if (now := variants.spec(name)) is None or route_gpu(name, now) != route_gpu(name, spec)
+            }
+
+    def judge(self, courses: dict[ModelId, Course], roll: Roll, now_s: float) -> None:
+        """From the last time until now these served, of those that were there."""
         if self._since_s is None:
             self._since_s = now_s
         span_s = now_s - self._since_s
         if span_s < JUDGED_EVERY_S:
             return
         self._since_s = now_s
-        for model, spec in self._models.items():
-            demand = self._book.demand(model, spec.scaling.window_s, now_s)
-            serving, there = counts[model]
+        for model, variants in self._variants.items():
+            own, former = variants.specs[OWN], self._former.get(model, {})
+            demand = self._book.demand(model, own.scaling.window_s, now_s)
+            variants.learn(demand, now_s)
+            there = counted(variants, roll.there(model), former)
             courses[model].judged.go_on(
-                span_s, traffic_of(demand, now_s), demand.capacity, spec, serving=serving, there=there
+                span_s,
+                traffic_of(demand, now_s),
+                crew_of(counted(variants, roll.serving(model), former), own, demand),
+                own.scaling.promise,
+                there=number_of(there),
+                price_per_h=price_per_h(there),
             )

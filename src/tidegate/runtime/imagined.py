@@ -5,6 +5,7 @@ A start takes as long as it is told to, a drain is over with the next report.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +24,8 @@ from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import Node
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.tiers import Tier
-from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, RouteTable
-from tidegate.runtime.courses import Course, Judge
+from tidegate.core.types import Address, DemandReport, ModelId, ReplicaId, ReplicaLoad, Route, RouteTable
+from tidegate.runtime.courses import Course, Judge, Roll
 from tidegate.runtime.recorded import Turn
 
 ANYWHERE = Address("replayed", 1)
@@ -38,8 +39,9 @@ class Imagined:
         models: dict[ModelId, FleetModel],
         limits: FleetLimits,
         nodes: tuple[Node, ...],
-        start_s: dict[ModelId, float],
+        start_s: dict[ModelId, dict[str, float]],
     ) -> None:
+        """``start_s``: of each model's variants."""
         self._models = models
         self._limits = limits
         self._nodes = nodes
@@ -47,7 +49,7 @@ class Imagined:
         self.courses = {model: Course() for model in models}
         self._judge = Judge(models)
         self._controller = FleetController()
-        self._model_of: dict[ReplicaId, ModelId] = {}
+        self._roll = Roll()
         self._ready_s: dict[ReplicaId, float] = {}
         self._table = RouteTable(0, (), ())
         self._is_configured = False
@@ -60,10 +62,11 @@ class Imagined:
                 case FleetConfigured():
                     self._configure(at_s)
                 case ReplicaAdopted(replica_id, model) if model in self._models:
-                    self._model_of[replica_id] = model
+                    self._roll.enter(replica_id, model, event.variant)
                     # Nobody sleeps in this fleet.
                     tier = Tier.WARM if event.tier is Tier.WARM else Tier.SERVING
-                    self._turn(ReplicaAdopted(replica_id, model, ANYWHERE, tier, place=event.place), at_s)
+                    found = ReplicaAdopted(replica_id, model, ANYWHERE, tier, event.variant, event.place)
+                    self._turn(found, at_s)
                 case DemandReported():
                     self._judge.hear(event, at_s)
                     self._turn(DemandReported(self._report(event.report)), at_s)
@@ -73,7 +76,7 @@ class Imagined:
                     self._turn(event, at_s)
                 case _:
                     pass
-            self._judge.judge(self.courses, self._counts(), at_s)
+            self._judge.judge(self.courses, self._roll, at_s)
 
     def _configure(self, at_s: float) -> None:
         """Once: what the settings were changed to on that day is what is being left out."""
@@ -94,46 +97,37 @@ class Imagined:
                     self.courses[effect.model].note(at_s, effect)
                 case Launch():
                     self.courses[effect.model].starts += 1
-                    self._model_of[effect.replica_id] = effect.model
-                    self._ready_s[effect.replica_id] = at_s + self._start_s[effect.model]
+                    self._roll.enter(effect.replica_id, effect.model, effect.variant)
+                    self._ready_s[effect.replica_id] = at_s + self._start_s[effect.model][effect.variant]
                 case Stop():
                     gone.append(effect.replica_id)
                 case PublishRoutes():
                     self._table = effect.table
+                    self._roll.publish(effect.table)
                 case _:
                     pass
         for replica_id in gone:
-            self._model_of.pop(replica_id, None)
+            self._roll.leave(replica_id)
             self._ready_s.pop(replica_id, None)
             self._turn(ReplicaSeen(replica_id, Seen.EXITED, None, "stopped"), at_s)
 
     def _report(self, report: DemandReport) -> DemandReport:
-        """The same demand, spread over the replicas that there would have been. A drain is over at once."""
-        serving = self._serving()
-        each = {
-            told.model: told.in_flight // max(1, len(serving.get(told.model, ()))) for told in report.models
-        }
-        loads = [
-            ReplicaLoad(replica_id, each.get(model, 0), 0)
-            for model, ids in serving.items()
-            for replica_id in ids
-        ]
-        routed = {load.replica_id for load in loads}
-        loads += [
-            ReplicaLoad(route.replica_id, 0, 0)
-            for route in self._table.routes
-            if route.replica_id not in routed
-        ]
-        models = tuple(told for told in report.models if told.model in self._models)
-        return replace(report, route_version=self._table.version, models=models, replicas=tuple(loads))
-
-    def _serving(self) -> dict[ModelId, list[ReplicaId]]:
-        found: dict[ModelId, list[ReplicaId]] = {}
+        """The same demand, spread by slots over the replicas that there would have been. A drain is over at once."""
+        in_flight = {told.model: told.in_flight for told in report.models}
+        slots: Counter[ModelId] = Counter()
         for route in self._table.routes:
-            if route.state is State.SERVING:
-                found.setdefault(route.model, []).append(route.replica_id)
-        return found
+            slots[route.model] += _slots(route)
+        loads = tuple(
+            ReplicaLoad(
+                route.replica_id,
+                in_flight.get(route.model, 0) * _slots(route) // max(1, slots[route.model]),
+                0,
+            )
+            for route in self._table.routes
+        )
+        models = tuple(told for told in report.models if told.model in self._models)
+        return replace(report, route_version=self._table.version, models=models, replicas=loads)
 
-    def _counts(self) -> dict[ModelId, tuple[int, int]]:
-        serving, there = self._serving(), list(self._model_of.values())
-        return {model: (len(serving.get(model, ())), there.count(model)) for model in self._models}
+
+def _slots(route: Route) -> int:
+    return route.slots if route.state is State.SERVING else 0

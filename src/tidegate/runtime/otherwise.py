@@ -1,8 +1,8 @@
 """A recorded day under other settings: what the controller would have decided, and what that would have come to.
 
 The recorded reports are played to a fresh controller that has the new settings. Its own fleet is imagined: a start
-takes as long as the starts of the journal did (their median; without any, what the settings expect), and a drain is over
-with the next report. Demand is open loop: it is what came on that day, with the queue that stood before the fleet of that
+takes as long as the variant's starts of the journal did (their median; without any, what the settings expect), and a drain
+is over with the next report. Demand is open loop: it is what came on that day, with the queue that stood before the fleet of that
 day, and does not answer to what is decided here.
 """
 
@@ -15,6 +15,7 @@ from statistics import median
 
 from tidegate.core.effects import Launch
 from tidegate.core.events import DemandReported, ReplicaSeen
+from tidegate.core.fleet.variants import Variants
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Node
 from tidegate.core.settings import FleetLimits, FleetModel
@@ -30,8 +31,8 @@ class Otherwise:
     """What a replay under other settings found."""
 
     span_s: float = 0.0
-    start_s: dict[ModelId, float] = field(default_factory=dict)
-    """How long a start was taken to last."""
+    start_s: dict[ModelId, dict[str, float]] = field(default_factory=dict)
+    """How long a start was taken to last, of each variant of the new settings."""
     recorded: dict[ModelId, Course] = field(default_factory=dict)
     replayed: dict[ModelId, Course] = field(default_factory=dict)
     missing: int = 0
@@ -93,17 +94,21 @@ def _fleet_turns(files: list[Path], found: Otherwise) -> Iterator[Turn]:
     found.missing = counts.missing
 
 
-def _start_s(turns: list[Turn], model: ModelId, spec: FleetModel) -> float:
-    """The median of the recorded starts."""
-    launched: dict[ReplicaId, float] = {}
-    took_s: list[float] = []
+def _start_s(turns: list[Turn], model: ModelId, spec: FleetModel) -> dict[str, float]:
+    """The median of each variant's recorded starts; of one that was not started, what the settings expect."""
+    launched: dict[ReplicaId, tuple[str, float]] = {}
+    took_s: dict[str, list[float]] = {}
     for at_s, event, effects in turns:
         if isinstance(event, ReplicaSeen) and event.seen is Seen.READY and event.replica_id in launched:
-            took_s.append(at_s - launched.pop(event.replica_id))
-        launched |= {e.replica_id: at_s for e in effects if isinstance(e, Launch) and e.model == model}
-    if took_s:
-        return median(took_s)
-    return spec.expected_start_s or 0.0
+            variant, began_s = launched.pop(event.replica_id)
+            took_s.setdefault(variant, []).append(at_s - began_s)
+        launched |= {
+            e.replica_id: (e.variant, at_s) for e in effects if isinstance(e, Launch) and e.model == model
+        }
+    return {
+        name: median(took_s[name]) if name in took_s else way.expected_start_s or 0.0
+        for name, way in Variants(spec).specs.items()
+    }
 
 
 def _at(steps: list[Step], at_s: float) -> int | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.core.effects import Decision, Launch, PublishRoutes
-from tidegate.core.events import DemandReported, ReplicaAdopted, ReplicaSeen
-from tidegate.core.lifecycle import Seen, State
+from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted, ReplicaSeen
+from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import ModelId, ReplicaId
-from tidegate.runtime.courses import Course, Judge
+from tidegate.core.types import ModelId
+from tidegate.runtime.courses import Course, Judge, Roll
 
 Turn = tuple[float, object, list[Any]]
 """A moment, what was told to the controller, what it ordered."""
@@ -21,9 +21,7 @@ class Recorded:
     def __init__(self, models: dict[ModelId, FleetModel]) -> None:
         self.courses = {model: Course() for model in models}
         self._judge = Judge(models)
-        self._models = models
-        self._model_of: dict[ReplicaId, ModelId] = {}
-        self._routed: dict[ModelId, int] = dict.fromkeys(models, 0)
+        self._roll = Roll()
 
     def play(self, turns: list[Turn]) -> None:
         """All turns."""
@@ -35,29 +33,22 @@ class Recorded:
                         self.courses[effect.model].note(at_s, effect)
                     case Launch() if effect.model in self.courses:
                         self.courses[effect.model].starts += 1
-                        self._model_of[effect.replica_id] = effect.model
+                        self._roll.enter(effect.replica_id, effect.model, effect.variant)
                     case PublishRoutes():
-                        self._routed = {
-                            model: sum(
-                                r.model == model and r.state is State.SERVING for r in effect.table.routes
-                            )
-                            for model in self._models
-                        }
+                        self._roll.publish(effect.table)
                     case _:
                         pass
-            self._judge.judge(self.courses, self._counts(), at_s)
+            self._judge.judge(self.courses, self._roll, at_s)
 
     def _take_in(self, event: object, at_s: float) -> None:
         match event:
+            case FleetConfigured():
+                self._judge.hear_settings(event)
             case DemandReported():
                 self._judge.hear(event, at_s)
             case ReplicaAdopted():
-                self._model_of[event.replica_id] = event.model
+                self._roll.enter(event.replica_id, event.model, event.variant)
             case ReplicaSeen(replica_id, Seen.EXITED | Seen.GAVE_UP):
-                self._model_of.pop(replica_id, None)
+                self._roll.leave(replica_id)
             case _:
                 pass
-
-    def _counts(self) -> dict[ModelId, tuple[int, int]]:
-        there = list(self._model_of.values())
-        return {model: (self._routed[model], there.count(model)) for model in self._models}

@@ -301,7 +301,11 @@ class FleetController:
             if decision is not None:
                 price = decision.chosen.cost_per_h
                 self._spending.decided(decision.model, decision.desired, price, now_s)
-        shadowed = [plan.look_aside(demand, standing, now_s) for plan, demand, _, standing in asked]
+        cold = self._keeper.roster.cold
+        shadowed = [
+            plan.look_aside(demand, standing, by_model.get(plan.model, ()), cold, now_s)
+            for plan, demand, _, standing in asked
+        ]
         said: list[Decision | Shadowed | None] = [*settled, *shadowed]
         return [effect for effect in said if effect is not None]
 

@@ -1,7 +1,7 @@
 """What a course of replicas would have come to: promise and cost of a policy that did not act.
 
 Recorded or live traffic is taken as it came (open loop: who waits longer would in truth have sent later), and answered
-by the closed estimate of ``predicting``. The line of those that do not fit is the judged fleet's own, not the one that
+by the closed formulas of ``answering``. The line of those that do not fit is the judged fleet's own, not the one that
 stood before the fleet that acted. Two courses judged so can be compared with each other; a measured promise cannot.
 """
 
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tidegate.core.capacity import Capacity
-from tidegate.core.fleet.predicting import Traffic, steady
-from tidegate.core.settings import FleetModel
+from tidegate.core.fleet.answering import Crew, Traffic, steady
+from tidegate.core.scaling_settings import Promise
 
 HOUR_S = 3_600.0
 LONGEST_LINE_S = 120.0
@@ -45,26 +44,25 @@ class Judged:
         self,
         span_s: float,
         traffic: Traffic | None,
-        capacity: Capacity | None,
-        spec: FleetModel,
+        crew: Crew | None,
+        promise: Promise,
         *,
-        serving: float,
         there: float,
+        price_per_h: float,
     ) -> None:
-        """For ``span_s`` so many served, of so many that were there and cost."""
+        """For ``span_s`` these served, of so many that were there and cost so much. ``crew`` is None while nothing is known
+        of what they can do."""
         self.replica_s += span_s * there
-        self.cost += span_s / HOUR_S * there * spec.price_per_h
-        if traffic is None or capacity is None or span_s <= 0.0:
+        self.cost += span_s / HOUR_S * price_per_h
+        if traffic is None or crew is None or span_s <= 0.0:
             return
         self.judged_s += span_s
         arrived = traffic.arrivals_per_s * span_s
         self.requests += arrived
-        if serving <= 0:
+        if not crew:
             self.waits += arrived
             return
-        found = steady(
-            serving, replace(traffic, queued=self.waits), capacity, spec.slots, spec.scaling.promise
-        )
+        found = steady(crew, replace(traffic, queued=self.waits), promise)
         after = self.waits + arrived - found.most_per_s * span_s
         self.kept += arrived * found.share * _in_time(self.waits, after, found.slack_s * found.most_per_s)
         self.waits = max(0.0, min(after, LONGEST_LINE_S * found.most_per_s))

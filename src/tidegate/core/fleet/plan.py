@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import ceil, inf
 
 from tidegate.core.effects import Decision, Prediction, Shadowed
 from tidegate.core.events import ScaledByHand
+from tidegate.core.fleet.answering import Traffic
 from tidegate.core.fleet.byhand import BY_HAND, HandNumber
+from tidegate.core.fleet.coldstart import ColdStarts
+from tidegate.core.fleet.crews import counted, crew_of, price_per_h
 from tidegate.core.fleet.lineup import Lineup, Need
-from tidegate.core.fleet.predicting import Traffic, attainment, traffic_of
+from tidegate.core.fleet.predicting import attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
@@ -109,7 +113,7 @@ class Plan:
         self.lineup = None
         self.autoscaler.configure(spec.scaling, now_s)
         if self._shadow is not None and self._shadow.policy is spec.shadow:
-            self._shadow.configure(spec, now_s)
+            self._shadow.configure(now_s)
         else:
             self._shadow = None
 
@@ -198,13 +202,16 @@ class Plan:
         self._said = saying
         return self.decision()
 
-    def look_aside(self, demand: Demand, standing: Standing, now_s: float) -> Shadowed | None:
+    def look_aside(
+        self, demand: Demand, standing: Standing, replicas: Sequence[Replica], cold: ColdStarts, now_s: float
+    ) -> Shadowed | None:
         """Let the second policy, if there is one, look at the same turn."""
         if self.spec.shadow is None:
             return None
         if self._shadow is None:
-            self._shadow = Shadow(self.model, self.spec.shadow, self.spec, ceil(standing.live), now_s)
-        return self._shadow.look(demand, standing, self.spec, self.desired, now_s)
+            self._shadow = Shadow(self.model, self.spec.shadow, self.variants, now_s)
+            self._shadow.begin(standing, replicas, now_s)
+        return self._shadow.look(demand, standing, replicas, self.desired, cold, now_s)
 
     @property
     def shadowed(self) -> Shadowed | None:
@@ -306,16 +313,15 @@ class Plan:
         return "; ".join(why)
 
     def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
-        carried, price_per_h = float(replicas), replicas * self.spec.price_per_h
-        slots = replicas * self.spec.slots
-        if self.lineup is not None:
-            carried, price_per_h = self.lineup.carried(replicas), self.lineup.price_per_h(replicas)
-            slots = sum(self.spec_as(name).slots * n for name, n in self.lineup.counts(replicas).items())
+        counts: Mapping[str, int] = {OWN: replicas} if self.lineup is None else self.lineup.counts(replicas)
+        those = counted(self.variants, counts)
+        slots = sum(self.spec_as(name).slots * number for name, number in counts.items())
         queued = max(0, round(demand.peak) - slots)
+        crew = None if traffic is None else crew_of(those, self.spec, demand)
         kept = None
-        if traffic is not None and demand.capacity is not None:
-            kept = attainment(carried, traffic, demand.capacity, self.spec.slots, self.spec.scaling.promise)
-        return Prediction(replicas, slots, queued, price_per_h, kept)
+        if traffic is not None and crew is not None:
+            kept = attainment(crew, traffic, self.spec.scaling.promise)
+        return Prediction(replicas, slots, queued, price_per_h(those), kept)
 
 
 def _named(counts: dict[str, int]) -> dict[str, int]:

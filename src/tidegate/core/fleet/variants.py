@@ -9,7 +9,8 @@ once (``COUNTING_POLICIES``): a slow replica holds its requests for longer, so w
 
 from __future__ import annotations
 
-from tidegate.core.fleet.predicting import full_replica, traffic_of
+from tidegate.core.fleet.answering import full_replica
+from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.sizes import Size
@@ -93,7 +94,11 @@ class Variants:
         """What this replica carries, also when its variant is not configured any more."""
         if replica.variant in self._shares:
             return self._shares[replica.variant]
-        return _within(replica.spec.slots / self.specs[OWN].slots) if replica.variant else 1
+        return self.share_by_slots(replica.spec) if replica.variant else 1
+
+    def share_by_slots(self, spec: FleetModel) -> float:
+        """What one that was started so carries, before anything is known of it."""
+        return _within(spec.slots / self.specs[OWN].slots)
 
     def bounds(self, least: int, most: int) -> tuple[int, int]:
         """Numbers of reference replicas between which so many replicas of any variant can be."""
@@ -136,7 +141,7 @@ class Variants:
         }
         self._learned = stays
         self._shares = {
-            name: self._shares[name] if name in stays else _within(each.slots / spec.slots) if name else 1
+            name: self._shares[name] if name in stays else self.share_by_slots(each) if name else 1
             for name, each in self.specs.items()
         }
 

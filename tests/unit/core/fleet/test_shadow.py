@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.fleet.engines import MODEL, fleet
+from sim.worlds import M, mixed, run
+from sim.worlds import steady as rows_of
 from tidegate.core.effects import Launch, Shadowed
-from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
 from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
+from tidegate.sim.scenario import Slo
 from tidegate.workload.curves import steps
 
 ACTING = Scaling(ScalingPolicy.CONCURRENCY, 1, 8, concurrency_target=20, window_s=30, scale_down_delay_s=60)
@@ -76,3 +79,44 @@ def test_it_is_told_when_its_number_changes_and_every_five_minutes():
 
     assert max(numbers) > min(numbers)
     assert all(later - sooner <= 302 for sooner, later in itertools.pairwise(moments))
+
+
+# ---- variants ----
+
+MIXED = Scaling(ScalingPolicy.CONCURRENCY, 1, 8, window_s=10, scale_down_delay_s=60)
+
+
+def mixed_day(shadow, **more):
+    """A quiet quarter of an hour, a busy one, a quiet one: small replicas carry the quiet, large ones the busy one."""
+    settings = {"policy": MIXED.policy, "min_replicas": 1, "max_replicas": 8, "scale_down_delay_s": 60.0}
+    scenario = mixed(cold_s=20.0, promise=Promise(5.0, 0.1), slo=Slo(5.0, 0.1), **(settings | more))
+    setup = scenario.models[M]
+    shadowed = replace(setup, fleet=replace(setup.fleet, shadow=shadow))
+    rows = rows_of(1, 900) + rows_of(20, 900, from_s=900) + rows_of(1, 900, from_s=1800)
+    kept = Kept()
+    _, figures = run(rows, replace(scenario, models={M: shadowed}), journal=kept)
+    return figures, [said for _, said in kept.said]
+
+
+def test_with_variants_each_replica_counts_as_what_it_is_in_both_fleets():
+    figures, said = mixed_day(ScalingPolicy.CONCURRENCY)
+    last = said[-1]
+
+    assert last.acting_cost == pytest.approx(figures.cost, rel=0.1)
+    assert last.acting_replica_hours == pytest.approx(figures.replica_hours, rel=0.1)
+    assert last.acting_attainment == pytest.approx(figures.attainment, abs=0.05)
+    assert last.regret == pytest.approx(0.0, abs=0.1), "the same law as its own shadow has no regret"
+    assert last.attainment == pytest.approx(last.acting_attainment, abs=0.05)
+    assert {one.desired for one in said} >= {1, 2}
+
+
+def test_a_shadow_that_never_grows_is_told_at_its_own_variants_price_and_pace():
+    _, said = mixed_day(ScalingPolicy.CRON, min_replicas=3)
+    last = said[-1]
+
+    assert last.desired == 4, (
+        "one replica of default is asked for while any request is there: four small ones"
+    )
+    assert last.cost / last.replica_hours == pytest.approx(1.2, rel=0.05)
+    assert last.acting_cost / last.acting_replica_hours > 1.25, "it had a large one in the busy quarter"
+    assert last.attainment < last.acting_attainment - 0.05, "20 a second are more than four small ones answer"

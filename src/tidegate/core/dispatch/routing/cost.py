@@ -28,6 +28,7 @@ from tidegate.core.dispatch.ledger import Entry
 from tidegate.core.dispatch.prefix import Found, PrefixIndex
 from tidegate.core.dispatch.routing.insight import Insight
 from tidegate.core.dispatch.seats import Seat
+from tidegate.core.spreading import READ_STEPS
 from tidegate.core.types import ModelId, ReplicaId
 
 REFRESH_S = 1.0
@@ -35,10 +36,6 @@ REFRESH_S = 1.0
 TIE_S = 1e-6
 """Sums that are no further apart are equal: clocks differ by nanoseconds between the simulator and the live loop, and
 what is decided must not."""
-READ_STEPS = 40
-"""Of the answer, the tokens whose pace counts: a sentence or two, which the reader waits for as for the first token.
-Without them a batch of 30 would weigh some milliseconds, and all hits would go to few replicas: measured, the slowest
-tenth of the answers then took half as long again, at the same times to the first token."""
 _NOT_FOUND: Found = []
 
 

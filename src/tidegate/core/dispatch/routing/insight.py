@@ -14,13 +14,14 @@ from tidegate.core.dispatch.prefix import REPLICA_MASK, Found, PrefixIndex, stam
 from tidegate.core.dispatch.routing.handover import Handover
 from tidegate.core.dispatch.routing.heat import Heat
 from tidegate.core.dispatch.routing.hits import REUSE_LEAST
-from tidegate.core.dispatch.routing.load import CHUNK_TOKENS, WARM_AFTER_S, Load
+from tidegate.core.dispatch.routing.load import WARM_AFTER_S, Load
 from tidegate.core.dispatch.routing.pressure import Crowd, Wear
 from tidegate.core.dispatch.routing.recall import Recall
 from tidegate.core.dispatch.routing.residency import Residency
 from tidegate.core.dispatch.routing.visits import Visit
 from tidegate.core.dispatch.seats import Seat
 from tidegate.core.events import RequestArrived, UpstreamEnded
+from tidegate.core.spreading import CHUNK_TOKENS
 from tidegate.core.types import ModelId, ReplicaId
 
 WRITE_AT_ONCE = 2_000.0

@@ -12,6 +12,7 @@ from tidegate.core.capacity import MILLION, SAMPLES_PER_S, THOUSAND, Capacity
 from tidegate.core.dispatch.routing.cache import CacheLife
 from tidegate.core.dispatch.routing.spared import Spared
 from tidegate.core.dispatch.routing.visits import Run, Visit
+from tidegate.core.spreading import CHUNK_TOKENS
 from tidegate.core.types import ReplicaId, RequestId
 
 WARM_AFTER_S = 30.0
@@ -24,8 +25,6 @@ PACE_SHORT_S = 0.02
 PACE_LEAST, PACE_MOST = 0.2, 8.0
 PACE_FORGOTTEN_S = 10.0
 """Half of a replica's own pace is forgotten in this time without a sample: every mark expires."""
-CHUNK_TOKENS = 4096
-"""A long prompt is computed in chunks, each in a step with the decoding sequences; engines take 2,048 to 8,192."""
 STAY_STEP = 0.05
 
 

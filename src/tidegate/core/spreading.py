@@ -1,0 +1,64 @@
+"""How requests spread over replicas that are not equally fast, where each goes to the one that costs it least.
+
+The default router (``core.dispatch.routing.cost``) adds up for each replica what the prompt takes there and what the batch
+adds to the first words of the answer. So a fast replica gets all, until its batch makes it as dear as a slow one that is
+empty; from then on all that are used cost the same. In the fluid limit that is one level of cost: each kind is as full as
+makes it cost so much, and the level is the one at which all that arrives is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tidegate.core.values import value
+
+READ_STEPS = 40
+"""Of the answer, the tokens whose pace counts: a sentence or two, which the reader waits for as for the first token.
+Without them a batch of 30 would weigh some milliseconds, and all hits would go to few replicas: measured, the slowest
+tenth of the answers then took half as long again, at the same times to the first token."""
+CHUNK_TOKENS = 4096
+"""A long prompt is computed in chunks, each in a step with the decoding sequences; engines take 2,048 to 8,192."""
+HALVINGS = 24
+
+
+@value
+class Taking:
+    """Replicas of one kind, all equally full."""
+
+    number: float
+    alone_s: float
+    """What a request costs at an empty one."""
+    each_more_s: float
+    """What each further sequence in the batch adds to that."""
+    most: float
+    """Sequences that one takes at once."""
+    rate_per_s: Callable[[float], float]
+    """Requests that one with so many sequences ends; grows with them."""
+
+    def batch(self, level_s: float) -> float:
+        """Sequences in one that costs so much."""
+        if level_s <= self.alone_s:
+            return 0.0
+        return min(self.most, (level_s - self.alone_s) / max(1e-12, self.each_more_s))
+
+
+def dearer_s(step_more_s: float, prompt_tokens: float) -> float:
+    """What a sequence that makes steps longer by so much costs a request that comes to it."""
+    return step_more_s * (1 + READ_STEPS + prompt_tokens / CHUNK_TOKENS)
+
+
+def spread(kinds: Sequence[Taking], arrivals_per_s: float) -> list[float]:
+    """Sequences in a replica of each kind when so many requests come; all full when those are more than they end."""
+    low_s = min(kind.alone_s for kind in kinds)
+    high_s = max(kind.alone_s + kind.each_more_s * kind.most for kind in kinds)
+    for _ in range(HALVINGS):
+        level_s = 0.5 * (low_s + high_s)
+        if _taken(kinds, [kind.batch(level_s) for kind in kinds]) < arrivals_per_s:
+            low_s = level_s
+        else:
+            high_s = level_s
+    return [kind.batch(high_s) for kind in kinds]
+
+
+def _taken(kinds: Sequence[Taking], batches: Sequence[float]) -> float:
+    return sum(kind.number * kind.rate_per_s(batch) for kind, batch in zip(kinds, batches, strict=True))
