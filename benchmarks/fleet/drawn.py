@@ -20,7 +20,7 @@ def models(dice: random.Random) -> dict[ModelId, FleetModel]:
 
 
 def a_model(dice: random.Random) -> FleetModel:
-    """With a pool, or run in several ways, or neither."""
+    """With a pool, or run in several ways, or both, or neither."""
     spec = FleetModel(
         "vllm",
         slots=4,
@@ -40,15 +40,14 @@ def a_model(dice: random.Random) -> FleetModel:
         adopts_ends=dice.random() < 0.5,
         **_machine(dice),
     )
-    match dice.choice(["pool", "pool", "variants", "plain"]):
-        case "pool":
-            return replace(spec, pool=_pool(dice))
-        case "variants":
-            names = dice.sample(["v1", "v2", "v3"], dice.randint(1, 3))
-            ways = [Variant(name, slots=dice.choice([1, 2, 8]), **_machine(dice)) for name in names]
-            return replace(spec, variants=tuple(ways), max_wait_s=dice.choice([10.0, 600.0]))
-        case _:
-            return spec
+    kind = dice.choice(["pool", "both", "both", "variants", "plain"])
+    if kind in ("pool", "both"):
+        spec = replace(spec, pool=_pool(dice))
+    if kind in ("variants", "both"):
+        names = dice.sample(["v1", "v2", "v3"], dice.randint(1, 3))
+        ways = [Variant(name, slots=dice.choice([1, 2, 8]), **_machine(dice)) for name in names]
+        spec = replace(spec, variants=tuple(ways), max_wait_s=dice.choice([10.0, 600.0]))
+    return spec
 
 
 def _machine(dice: random.Random) -> dict[str, Any]:

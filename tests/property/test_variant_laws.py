@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.lineup import Member, Need, lineup
+from tidegate.core.fleet.lineup import Member, Need, Reach, lineup
 from tidegate.core.fleet.mixing import START_SURCHARGE, VISITS_MOST, Offer, cheapest
 from tidegate.core.fleet.scaling.policies import Proposal
 from tidegate.core.types import ReplicaId
@@ -19,7 +19,7 @@ EPS = 1e-6
 
 
 @st.composite
-def some_offers(draw, *, there=NOTHING, can_start=ALWAYS):
+def some_offers(draw, *, there=NOTHING, can_start=ALWAYS, near=NOTHING):
     """The model's own settings first, and up to three variants."""
     count = draw(st.integers(1, 4))
     return [
@@ -29,6 +29,7 @@ def some_offers(draw, *, there=NOTHING, can_start=ALWAYS):
             draw(st.integers(10, 1000)) / 100.0,
             draw(there),
             draw(can_start),
+            near=draw(near),
         )
         for n in range(count)
     ]
@@ -55,7 +56,7 @@ def test_the_mix_carries_the_need_and_costs_no_more_than_any_variant_alone(offer
 
 
 @given(
-    offers=some_offers(there=st.integers(0, 3)),
+    offers=some_offers(there=st.integers(0, 3), near=st.integers(0, 2)),
     need=st.sampled_from([0.0, 0.05, 0.3, 1.0, 1.2, 2.0]),
     least=st.integers(0, 2),
 )
@@ -117,7 +118,9 @@ def test_a_search_ends_soon_where_all_cost_nearly_the_same(told, need):
     assert Counted.looks <= VISITS_MOST + 10
 
 
-MEMBERS = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.booleans()), max_size=8)
+MEMBERS = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(Reach), st.booleans()), max_size=8)
+AWAKE = MEMBERS.map(lambda told: [(n, reach, stays) for n, reach, stays in told if reach in (0, 5)])
+POOLED = (Reach.WARM, Reach.SLEEPS, Reach.DOZES)
 
 
 @given(offers=some_offers(can_start=st.booleans()), told=MEMBERS, need=NEEDS, most=st.integers(1, 12))
@@ -125,30 +128,35 @@ def test_nobody_who_is_needed_goes_before_others_serve(offers, told, need, most)
     offers, members = with_members(offers, told)
     found = lineup(need, offers, members, 0, most)
     named = {part.replica_id for part in found.parts}
-    served = sum(member.share for member in members if member.serves)
-    kept = sum(member.share for member in members if member.serves and member.replica_id in named)
-    assert kept >= min(need, served) - EPS
+    for reach in Reach:
+        # Neither does anybody wait for one who could serve later than another that is there.
+        soon = [member for member in members if member.reach <= reach]
+        kept = sum(member.share for member in soon if member.replica_id in named)
+        assert reach is Reach.STARTS or kept >= min(need, sum(m.share for m in soon)) - EPS
     assert len([part for part in found.parts if part.replica_id]) == len(named - {None}), "nobody twice"
     firsts = [part.replica_id is None for part in found.parts]
     assert firsts == sorted(firsts), "what is there comes before what is to be started"
+    sleep = [part.sleeps for part in found.parts if part.replica_id]
+    assert sleep == sorted(sleep), "what has its room comes before what is to be woken"
+    assert found.asleep == sum(sleep)
     assert all(not part.is_bridge for part in found.parts if part.replica_id is None)
 
 
-@given(offers=some_offers(), told=MEMBERS, need=NEEDS)
+@given(offers=some_offers(), told=AWAKE, need=NEEDS)
 def test_step_by_step_a_line_up_comes_to_rest_at_nearly_the_cheapest(offers, told, need):
     offers, members = with_members(offers, told)
     for step in range(6):
-        served = sum(member.share for member in members if member.serves)
+        served = sum(member.share for member in members if member.reach is Reach.SERVES)
         found = lineup(need, offers, members, 0, 10_000)
         by_id = {member.replica_id: member for member in members}
         after = [by_id[part.replica_id] for part in found.parts if part.replica_id]
-        assert sum(m.share for m in after if m.serves) >= min(need, served) - EPS
+        assert sum(m.share for m in after if m.reach is Reach.SERVES) >= min(need, served) - EPS
         # Everybody who was started serves by the next step.
         members = [
-            Member(m.replica_id, m.variant, m.share, m.price_per_h, True) for m in after if m.can_stay
+            Member(m.replica_id, m.variant, m.share, m.price_per_h, Reach.SERVES) for m in after if m.can_stay
         ] + [m for m in after if not m.can_stay]
         members += [
-            Member(ReplicaId(f"n{step}-{n}"), part.variant, part.share, part.price_per_h, True)
+            Member(ReplicaId(f"n{step}-{n}"), part.variant, part.share, part.price_per_h, Reach.SERVES)
             for n, part in enumerate(found.parts)
             if part.replica_id is None
         ]
@@ -163,8 +171,8 @@ def with_members(offers, told, members=None):
     """The members in the words of the law, and the offers with those counted."""
     if members is None:
         members = [
-            Member(ReplicaId(f"r{n}"), offer.name, offer.share, offer.price_per_h, serves, can_stay)
-            for n, (which, serves, can_stay) in enumerate(told)
+            Member(ReplicaId(f"r{n}"), offer.name, offer.share, offer.price_per_h, reach, can_stay)
+            for n, (which, reach, can_stay) in enumerate(told)
             for offer in [offers[which % len(offers)]]
         ]
     counted = [
@@ -172,8 +180,9 @@ def with_members(offers, told, members=None):
             offer.name,
             offer.share,
             offer.price_per_h,
-            sum(m.variant == offer.name and m.can_stay for m in members),
+            sum(m.variant == offer.name and m.can_stay and m.reach not in POOLED for m in members),
             offer.can_start,
+            near=sum(m.variant == offer.name and m.can_stay and m.reach in POOLED for m in members),
         )
         for offer in offers
     ]
@@ -209,7 +218,7 @@ def test_a_need_is_never_below_what_is_asked_nor_above_the_laws_number(steps):
 
 
 def test_who_carries_just_what_is_needed_carries_it_though_sums_of_shares_are_not_exact():
-    members = [Member(f"m-{number}", "small", 0.3, 1.0, serves=True) for number in range(3)]
+    members = [Member(f"m-{number}", "small", 0.3, 1.0, reach=Reach.SERVES) for number in range(3)]
     assert sum(member.share for member in members) < 0.9
     found = lineup(0.9, [Offer("small", 0.3, 1.0, there=3)], members, 0, 5)
     assert found.asked == 3

@@ -11,7 +11,7 @@ from tidegate.config.command_rules import command_findings
 from tidegate.config.engines import EMULATED, OPENAI
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
-from tidegate.config.pool_rules import pool_findings
+from tidegate.config.pool_rules import pool_findings, pool_price_findings
 from tidegate.config.problems import KeyPath
 from tidegate.config.scaling_rules import scaling_findings
 from tidegate.config.shell_keys import Fleet
@@ -52,6 +52,7 @@ def model_findings(
     yield from _times(path, model)
     yield from spill_findings(path, model)
     yield from pool_findings(path, model)
+    yield from pool_price_findings(path, model)
     yield from size_findings(path, model, fleet)
 
 
@@ -60,6 +61,7 @@ def _of_each_variant(path: KeyPath, model: ModelKeys, fleet: Fleet) -> Iterator[
     yield from _addresses(path, model)
     yield from _only_when_started(path, model)
     yield from _times(path, model)
+    yield from pool_price_findings(path, model)
     yield from size_findings(path, model, fleet)
 
 

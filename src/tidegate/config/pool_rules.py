@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tidegate.config import units
 from tidegate.config.engines import sleeps
 from tidegate.config.finding import Finding
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.problems import KeyPath
+from tidegate.config.variant_keys import VariantKeys
 
 
 def pool_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
@@ -25,6 +27,16 @@ def pool_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
         where = (*path, "pool")
         message = "cannot stand together with static, an engine that someone else runs; leave one out"
         yield Finding(where, None, message, (where, (*path, "static")))
+
+
+def pool_price_findings(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
+    """What is held costs no more than what serves: else whoever goes to the pool could break a cap on money."""
+    pool = model.pool
+    held = max(pool.warm_price_per_h or 0.0, pool.sleeping_price_per_h)
+    if (pool.max_warm or pool.max_sleeping) and 0.0 < model.price_per_h < held:
+        price, key = (*path, "price"), (*path, "pool")
+        message = f"nothing in its pool may cost more, and there is {units.format_money(held)}"
+        yield Finding(price, units.format_money(model.price_per_h), message, (price, key))
 
 
 _SAME_IN_A_GROUP = (
@@ -50,9 +62,19 @@ def group_findings(models: Mapping[str, ModelKeys]) -> Iterator[Finding]:
         if not group:
             continue
         other = first.setdefault(group, name)
-        for attribute in _SAME_IN_A_GROUP:
-            if getattr(model, attribute) != getattr(models[other], attribute):
-                key = ModelKeys.model_fields[attribute].alias or attribute
-                where = ("models", name, "pool", "group")
-                message = f"{key} must be the same as that of {other}, with which it shares its replicas"
-                yield Finding(where, group, message, (where, ("models", name, key), ("models", other, key)))
+        differ = [each for each in _SAME_IN_A_GROUP if getattr(model, each) != getattr(models[other], each)]
+        keys = [ModelKeys.model_fields[attribute].alias or attribute for attribute in differ]
+        if _ways(model) != _ways(models[other]):
+            keys.append("variants")
+        for key in keys:
+            where = ("models", name, "pool", "group")
+            message = f"{key} must be the same as that of {other}, with which it shares its replicas"
+            yield Finding(where, group, message, (where, ("models", name, key), ("models", other, key)))
+
+
+def _ways(model: ModelKeys) -> dict[str, list[object]]:
+    """How each of its variants is started."""
+    return {
+        name: [getattr(variant, each) for each in _SAME_IN_A_GROUP if each in VariantKeys.model_fields]
+        for name, variant in model.variants.items()
+    }

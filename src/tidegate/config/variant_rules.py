@@ -46,9 +46,6 @@ def variant_findings(path: KeyPath, model: ModelKeys, rules: Rules) -> Iterator[
     if model.price_per_h <= 0.0:
         price = (*path, "price")
         yield Finding(price, None, f"must be above 0/h with variants; {_WHY}", (price,))
-    if model.pool.max_warm or model.pool.max_sleeping:
-        pool, variants = (*path, "pool"), (*path, "variants")
-        yield Finding(pool, None, "cannot stand together with variants; leave one out", (pool, variants))
 
 
 def _alone(path: KeyPath, where: KeyPath, model: ModelKeys, variant: VariantKeys) -> Iterator[Finding]:

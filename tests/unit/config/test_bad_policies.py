@@ -200,9 +200,13 @@ KINDS = {
         "fleet: {max_cost: 2.00/h}\nmodels: {m: {engine: vllm, weights: a/b, price: 1/h, variants: {big: {price: 3/h}}}}",
         "line 2: models.m.variants.big.price is 3.00/h; it must be at most fleet.max_cost, which is 2.00/h",
     ),
-    "variants beside a pool": (
-        "models: {m: {engine: vllm, weights: a/b, price: 1/h, pool: {max_warm: 1}, variants: {small: {slots: 4}}}}",
-        "line 1: models.m.pool cannot stand together with variants; leave one out",
+    "a variant that costs more in the pool than while it serves": (
+        "models: {m: {engine: vllm, weights: a/b, price: 2/h, pool: {max_warm: 1, warm_price: 1/h}, variants: {small: {price: 0.50/h}}}}",
+        "line 1: models.m.variants.small.price is 0.50/h; nothing in its pool may cost more, and there is 1.00/h",
+    ),
+    "a pool shared by models with other variants": (
+        "models:\n  m: {engine: vllm, weights: a/b, price: 2/h, pool: {max_warm: 1, group: g}, variants: {small: {slots: 4, price: 1/h}}}\n  n: {engine: vllm, weights: a/b, price: 2/h, pool: {max_warm: 1, group: g}, variants: {small: {slots: 2, price: 1/h}}}",
+        "line 3: models.n.pool.group is g; variants must be the same as that of m, with which it shares its replicas",
     ),
     "a variant without addresses where the model has some": (
         "models: {m: {engine: vllm, static: ['http://h:1'], price: 1/h, variants: {small: {slots: 4}}}}",

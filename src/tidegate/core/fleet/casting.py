@@ -1,19 +1,20 @@
 """What a line-up is made of: each variant with its share, its price and whether one can be started, and who is there.
 
 A variant is left out of what can be started while its starts fail, and while there is no room for one: the others do not
-wait for it. While nobody serves, the cheapest variant comes first; but if it is not expected to serve within what is left
+wait for it. What is warm or asleep is there too, with its variant; it only takes its room again, and pools give way. While nobody serves, the cheapest variant comes first; but if it is not expected to serve within what is left
 of the time that requests wait, one that is, or the soonest. Nothing is started to save money before somebody serves.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.byhand import BY_HAND
 from tidegate.core.fleet.launching import Launching
-from tidegate.core.fleet.lineup import Member, lineup
+from tidegate.core.fleet.lineup import Member, Reach, lineup
 from tidegate.core.fleet.mixing import EPS, Offer, cheapest
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
@@ -22,6 +23,10 @@ from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.variants import DEFAULT
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
+
+_POOLED = frozenset({Reach.WARM, Reach.SLEEPS, Reach.DOZES})
+_KEPT_IN_ORDER = (Reach.SERVES, Reach.WARM, Reach.WAKES, Reach.STARTS, Reach.SLEEPS, Reach.DOZES)
+"""Of one variant. What comes up already is not given up for what would have to be woken."""
 
 _Asked = tuple[float, tuple[Offer, ...], tuple[Member, ...], int, int]
 
@@ -53,17 +58,15 @@ class Casting:
         """Give the plan the line-up of this turn."""
         plan.variants.learn(demand, now_s)
         need = plan.need.ask(proposal, now_s)
-        candidates = [r for r in replicas if r.is_live or r.can_be_kept]
-        leaving_first = drain.victims(candidates, len(candidates), self._roster.demand)
-        members = [self._member(plan, replica) for replica in reversed(leaving_first)]
+        members = self._members(plan, replicas, launching, now_s)
         least, most = plan.spec.scaling.min_replicas, plan.spec.scaling.max_replicas
         if plan.hand is not None and proposal.held_by == BY_HAND:
             # Whoever sets a number counts replicas, of whatever variant; which ones is asked of the demand.
             need = float(proposal.asked)
             least = max(least, min(proposal.wanted, most))
             most = most if plan.hand.at_least else least
-        offers = self._offers(plan, members, launching, now_s)
-        if need > 0.0 and not any(member.serves for member in members):
+        offers = self._offers(plan, members, replicas, launching, now_s)
+        if need > 0.0 and not any(member.reach is Reach.SERVES for member in members):
             if sum(member.share for member in members if member.can_stay) >= need - EPS:
                 offers = [replace(offer, can_start=False) for offer in offers]
             else:
@@ -73,38 +76,86 @@ class Casting:
             # Nearly always it is as it was: most turns are about another model.
             self._asked[plan.model] = asked
             plan.lineup = lineup(*asked)
+        if plan.spec.pool.is_used:
+            plan.reserve = self._reserve(plan, offers, replicas, launching)
 
-    def _member(self, plan: Plan, replica: Replica) -> Member:
+    def _members(
+        self, plan: Plan, replicas: Sequence[Replica], launching: Launching, now_s: float
+    ) -> list[Member]:
+        """Everybody who can be counted on, in order of keeping."""
+        there = [(_reach(r), r) for r in replicas if r.is_live or r.can_be_kept or r.state is State.SLEEPING]
+        awake = [replica for reach, replica in there if reach not in _POOLED]
+        leaving_first = drain.victims(awake, len(awake), self._roster.demand)
+        staying = [(_reach(replica), replica) for replica in reversed(leaving_first)]
+        pooled = [
+            (reach, replica)
+            for reach, replica in there
+            if reach in _POOLED
+            and not plan.is_outdated(replica)
+            and (reach is not Reach.SLEEPS or _can_wake(replica, launching, now_s))
+        ]
+        if pooled:
+            pooled.sort(key=lambda each: (each[1].since_s, each[1].number))  # first in, first out
+            staying = sorted([*staying, *pooled], key=lambda each: _KEPT_IN_ORDER.index(each[0]))
+        return [self._member(plan, replica, reach) for reach, replica in staying]
+
+    def _member(self, plan: Plan, replica: Replica, reach: Reach) -> Member:
         return Member(
             replica.replica_id,
             replica.variant,
             plan.variants.share_of(replica),
             replica.spec.price_per_h,
-            serves=replica.state is State.SERVING or replica.can_be_kept,
+            reach,
             can_stay=not plan.is_outdated(replica),
         )
 
     def _offers(
-        self, plan: Plan, members: Sequence[Member], launching: Launching, now_s: float
+        self,
+        plan: Plan,
+        members: Sequence[Member],
+        replicas: Sequence[Replica],
+        launching: Launching,
+        now_s: float,
     ) -> list[Offer]:
-        there: dict[str, int] = {}
+        there, near = Counter[str](), Counter[str]()
         for member in members:
-            there[member.variant] = there.get(member.variant, 0) + member.can_stay
+            if member.can_stay:
+                (near if member.reach in _POOLED else there)[member.variant] += 1
+        # Who sleeps and cannot wake is one of its variant all the same.
+        lost = Counter(r.variant for r in replicas if r.state is State.SLEEPING)
+        lost.subtract(m.variant for m in members if m.reach is Reach.SLEEPS)
         variants = plan.variants
         trusted = [name for name in variants.specs if variants.gate(name).block(now_s) is None]
         # Where there is no room for any, the one that is meant says which cap forbids it.
-        startable = [name for name in trusted if launching.has_room_now(plan, name)] or trusted
+        startable = [name for name in trusted if launching.has_room_beside_pools(plan, name)] or trusted
         return [
             Offer(
                 name,
                 variants.share(name),
                 spec.price_per_h,
-                there.get(name, 0),
+                there[name],
                 name in startable,
-                spec.own_max_replicas,
+                None if spec.own_max_replicas is None else max(0, spec.own_max_replicas - lost[name]),
+                near[name],
             )
             for name, spec in variants.specs.items()
         ]
+
+    def _reserve(
+        self, plan: Plan, offers: Sequence[Offer], replicas: Sequence[Replica], launching: Launching
+    ) -> str:
+        """The variant that is started for the pool: the cheapest for what it carries of those that have room."""
+        has = Counter(r.variant for r in replicas if not r.is_ended)
+        ready = [
+            offer
+            for offer in offers
+            if offer.can_start
+            and (offer.most is None or has[offer.name] < offer.most)
+            and launching.has_room_now(plan, offer.name)
+        ]
+        if not ready:
+            return plan.following
+        return min(ready, key=lambda offer: offer.unit_price).name
 
     def _in_time(self, plan: Plan, offers: list[Offer], need: float, demand: Demand) -> list[Offer]:
         """Only those that serve soon enough for whoever waits, where the cheapest mix would not."""
@@ -112,7 +163,8 @@ class Casting:
         counts = cheapest(need, offers, scaling.min_replicas, scaling.max_replicas)
         left_s = plan.spec.max_wait_s - demand.oldest_wait_s
         took_s = {offer.name: self._roster.ready_s(plan, offer.name) for offer in offers}
-        slow = [o.name for o, count in zip(offers, counts, strict=True) if count and took_s[o.name] > left_s]
+        starts = [o.name for o, count in zip(offers, counts, strict=True) if count > o.there + o.near]
+        slow = [name for name in starts if took_s[name] > left_s]
         startable = [offer.name for offer in offers if offer.can_start]
         if not slow or not startable:
             return offers
@@ -123,3 +175,20 @@ class Casting:
             f"{took_s[slow[0]]:.0f} s, and requests wait {plan.spec.max_wait_s:g} s at most"
         )
         return [replace(offer, can_start=offer.name in allowed) for offer in offers]
+
+
+def _can_wake(sleeper: Replica, launching: Launching, now_s: float) -> bool:
+    """Else another one is started instead."""
+    return now_s >= sleeper.wake_again_s and launching.has_room_to_wake(sleeper)
+
+
+def _reach(replica: Replica) -> Reach:
+    if replica.state is State.SERVING or replica.can_be_kept:
+        return Reach.SERVES
+    if replica.is_warm:
+        return Reach.WARM
+    if replica.state is State.SLEEPING:
+        return Reach.SLEEPS
+    if replica.sleep_ordered_s is not None:
+        return Reach.DOZES
+    return Reach.WAKES if replica.state is State.WAKING else Reach.STARTS

@@ -190,11 +190,17 @@ class ColdStarts:
         """When one that comes up is expected to serve; None when that is not known."""
         if replica.state is State.WAKING:
             begins_s: float | None = replica.since_s
-            took_s = self.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING)
+            took_s = self.wakes_in_s(replica)
         else:
             begins_s = replica.weights_here_s
             took_s = self.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
         return None if begins_s is None or took_s is None else begins_s + took_s
+
+    def wakes_in_s(self, replica: Replica) -> float | None:
+        """From the order to wake up to serving; None when that is not known."""
+        return self.expected_s(
+            replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING, replica.variant
+        )
 
     def _without_fetching(
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str

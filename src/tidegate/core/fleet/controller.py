@@ -110,7 +110,7 @@ class FleetController:
         self._budget = StartBudget()
         self._places = Places()
         self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
-        self._learners = Learners(self._demand, self._keeper.pools, self._keeper.roster.cold)
+        self._learners = Learners(self._demand, self._keeper.pools.reserves, self._keeper.roster.cold)
         self._spending = Spending()
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen | ScaledByHand] | None = []
@@ -294,7 +294,7 @@ class FleetController:
         ]
         pools = self._keeper.pools
         for plan, _, proposal, standing in asked:
-            pools.note(plan, proposal.asked, ceil(standing.live), now_s)
+            pools.reserves.note(plan, proposal.asked, ceil(standing.live), now_s)
         self._places.clear(ground, leaving, wishes, grants)
         pools.share(self._plans, by_model, limits, ground)
         for decision in settled:
@@ -374,7 +374,7 @@ class FleetController:
     def _prefetch(self, now_s: float) -> list[FleetEffect]:
         settings = {model: plan.spec.prefetch for model, plan in self._plans.items()}
         pulling = [r.model for r in self._keeper.roster.replicas.not_serving() if r.state is State.PULLING]
-        bought = {model for model in self._plans if self._keeper.pools.mix(model).cached}
+        bought = {model for model in self._plans if self._keeper.pools.reserves.mix(model).cached}
         return list(self._prefetcher.look(settings, self._demand.forecast, bought, pulling, now_s))
 
     # ---- 8. the next moment ----

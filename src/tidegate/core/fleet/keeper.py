@@ -31,8 +31,8 @@ class Keeper:
 
     def __init__(self, demand: DemandBook) -> None:
         self.roster = Roster(demand)
-        self.pools = Pools(self.roster.replicas, demand, self.roster.cold)
         self.leaving = Leaving(self.roster)
+        self.pools = Pools(self.roster.replicas, demand, self.roster.cold, self.leaving)
         self.seeing = Seeing(self.roster, self.leaving)
         self.casting = Casting(self.roster)
         self.staffing = Staffing(self.roster, self.pools, self.leaving)
@@ -45,7 +45,7 @@ class Keeper:
     def configure(self, plans: Mapping[ModelId, Plan]) -> None:
         """These models exist now."""
         self.roster.plans = plans
-        self.pools.keep_only(plans)
+        self.pools.reserves.keep_only(plans)
         self.adapting.configure()
         self.casting.keep_only(plans)
 
@@ -91,8 +91,13 @@ class Keeper:
         return effects
 
     def _short(self) -> dict[ModelId, int]:
-        """Of models with a pool, how many more should serve: what has just come up serves or waits in the pool."""
-        short = {model: plan.desired for model, plan in self.roster.plans.items() if plan.spec.pool.is_used}
+        """Of models with a pool, how many more should serve: what has just come up serves or waits in the pool. With
+        variants the line-up of this turn says who does."""
+        short = {
+            model: 0 if plan.variants.is_mixed else plan.desired
+            for model, plan in self.roster.plans.items()
+            if plan.spec.pool.is_used
+        }
         if short:
             for replica in self.roster.replicas:
                 if replica.state is State.SERVING and replica.model in short:

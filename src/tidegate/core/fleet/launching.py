@@ -11,7 +11,7 @@ from functools import cached_property
 from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replica, Replicas
+from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.scaling.room import Room
 from tidegate.core.fleet.scaling.wishes import NO_PLACE
 from tidegate.core.fleet.sizes import Size
@@ -39,6 +39,21 @@ class Launching:
         taken = [replica.size for replica in self._replicas if not replica.is_gone]
         left = self._budget.left(self._limits.max_starts_per_hour, self._now_s)
         return Room(self._limits, taken, left, self._places.ground(self._replicas))
+
+    @cached_property
+    def _room_beside_pools(self) -> Room:
+        """Without the warm ones: whoever is to serve has their room for the asking, and those that are to serve
+        themselves say so."""
+        standing = [r for r in self._replicas if not r.is_gone and r.state is not State.WARM]
+        if not any(r.state is State.WARM for r in self._replicas):
+            return self._room
+        left = self._budget.left(self._limits.max_starts_per_hour, self._now_s)
+        ground = self._places.bare()
+        if ground is not None:
+            for replica in standing:
+                if replica.holds_place:
+                    ground.hold(replica.place)
+        return Room(self._limits, [replica.size for replica in standing], left, ground)
 
     @cached_property
     def _is_leaving(self) -> bool:
@@ -85,6 +100,21 @@ class Launching:
         size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
         is_allowed = self._room.refuses(size, starts=False) is None
         return is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
+
+    def has_room_beside_pools(self, plan: Plan, variant: str) -> bool:
+        """One of this variant fits as soon as every pool has given way, the starts of the hour left aside."""
+        size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
+        room = self._room_beside_pools
+        is_allowed = room.refuses(size, starts=False) is None
+        return is_allowed and room.place_for(size, is_kept_for=is_kept_for) is not None
+
+    def has_room_to_wake(self, sleeper: Replica) -> bool:
+        """It could wake where it sleeps as soon as every pool has given way."""
+        room, awake = self._room_beside_pools, size_in(sleeper.spec, State.WAKING)
+        refused = room.exchange(sleeper.size, awake, sleeper.place)
+        if refused is None:
+            room.exchange(awake, sleeper.size, sleeper.place)  # it was only asked for
+        return refused is None
 
     def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
         """One of this variant would fit as soon as this other replica is gone."""

@@ -1,13 +1,17 @@
 """Who is to serve a model that has variants: who stays, who is started, who stays until those serve.
 
 A change of variants never takes away what is needed: whoever is not in the cheapest mix goes only once those that are
-carry the need. The order of a line-up is the order in which room is given: what serves before what comes up, and that
-before what is to be started; the dearest for what it carries goes first.
+carry the need. And whoever could serve sooner than those that are in it fills in for them until they do: what is warm for
+what is asleep, what is asleep for what is to be started. Among as soon ones the cheapest for what it carries.
+
+The order of a line-up is the order in which room is given: what serves before what comes up, that before what sleeps, and
+that before what is to be started; the dearest for what it carries goes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from math import ceil
 
 from tidegate.core.fleet.mixing import EPS, Offer, cheapest
@@ -22,6 +26,19 @@ SPARE_SHARE = 0.05
 """Of what is needed, what is left over after a step down: a need that hovers about a whole replica moves nobody."""
 
 
+class Reach(IntEnum):
+    """How soon one that is there could serve; the soonest first."""
+
+    SERVES = 0
+    """Or would if it were called back: it drains and may be kept."""
+    WARM = 1
+    WAKES = 2
+    SLEEPS = 3
+    DOZES = 4
+    """It was told to sleep, and wakes once it does."""
+    STARTS = 5
+
+
 @value
 class Member:
     """A replica that is there."""
@@ -30,8 +47,7 @@ class Member:
     variant: str
     share: float
     price_per_h: float
-    serves: bool
-    """Or would at once: one that drains and may be kept."""
+    reach: Reach
     can_stay: bool = True
     """False: it was started in another way than one would be now."""
 
@@ -47,6 +63,8 @@ class Part:
     """None: to be started."""
     is_bridge: bool = False
     """It stays until others carry the need."""
+    sleeps: bool = False
+    """It is to be woken; its GPUs may be somebody else's by now."""
 
 
 @value
@@ -66,6 +84,15 @@ class Lineup:
     def there(self) -> int:
         """Places that need no start. They come first."""
         return sum(part.replica_id is not None for part in self.parts)
+
+    @property
+    def asleep(self) -> int:
+        """Of the places that need no start, the last ones: they need a wake-up."""
+        return sum(part.sleeps for part in self.parts)
+
+    def named(self, number: int) -> frozenset[ReplicaId]:
+        """Who is among the first so many."""
+        return frozenset(p.replica_id for p in self.parts[:number] if p.replica_id is not None)
 
     def first(self, number: int) -> tuple[Part, ...]:
         """The first so many; beyond all places, such as would come next."""
@@ -100,31 +127,37 @@ def lineup(need: float, offers: Sequence[Offer], members: Sequence[Member], leas
         alike = [m for m in members if m.variant == offer.name and m.can_stay][:count]
         staying += alike
         starts += [Part(offer.name, offer.share, offer.price_per_h)] * (count - len(alike))
-    serving = [m for m in _by_unit_price(staying) if m.serves]
     kept = {m.replica_id for m in staying}
-    bridge = _bridge(need, serving, _by_unit_price([m for m in members if m.replica_id not in kept]))
-    coming = [m for m in _by_unit_price(staying) if not m.serves]
+    staying = _soonest_first(staying)
+    bridge = _bridge(need, staying, _soonest_first([m for m in members if m.replica_id not in kept]))
     parts = (
-        *(_part(m) for m in serving),
-        *(_part(m, is_bridge=True) for m in bridge),
-        *(_part(m) for m in coming),
+        *(_part(m) for m in staying if m.reach is Reach.SERVES),
+        *(_part(m, is_bridge=True) for m in bridge if m.reach is not Reach.SLEEPS),
+        *(_part(m) for m in staying if m.reach not in (Reach.SERVES, Reach.SLEEPS)),
+        *(_part(m) for m in staying if m.reach is Reach.SLEEPS),
+        *(_part(m, is_bridge=True) for m in bridge if m.reach is Reach.SLEEPS),
         *sorted(starts, key=lambda part: -part.share),
     )
     return Lineup(parts, need, _asked(need, parts, len(bridge), most), _next(offers))
 
 
-def _by_unit_price(members: Sequence[Member]) -> list[Member]:
-    return sorted(members, key=lambda m: (not m.serves, m.price_per_h / m.share))
+def _soonest_first(members: Sequence[Member]) -> list[Member]:
+    return sorted(members, key=lambda m: (m.reach, m.price_per_h / m.share))
 
 
-def _bridge(need: float, serving: Sequence[Member], rest: Sequence[Member]) -> list[Member]:
-    """Of those that are to go, the ones that are needed until others serve."""
-    carried, bridge = sum(m.share for m in serving), []
-    for member in rest:
-        if carried >= need - EPS:
-            break
-        bridge.append(member)
-        carried += member.share
+def _bridge(need: float, staying: Sequence[Member], rest: Sequence[Member]) -> list[Member]:
+    """Of those that are not in the mix, the ones that are needed until those who are serve."""
+    bridge: list[Member] = []
+    carried = 0.0
+    for reach in Reach:
+        if reach is not Reach.STARTS:  # of two that start nobody knows which one will be ready
+            carried += sum(m.share for m in staying if m.reach is reach)
+        for member in rest:
+            if carried >= need - EPS:
+                return bridge
+            if member.reach is reach:
+                bridge.append(member)
+                carried += member.share
     return bridge
 
 
@@ -146,7 +179,14 @@ def _next(offers: Sequence[Offer]) -> Part:
 
 
 def _part(member: Member, *, is_bridge: bool = False) -> Part:
-    return Part(member.variant, member.share, member.price_per_h, member.replica_id, is_bridge)
+    return Part(
+        member.variant,
+        member.share,
+        member.price_per_h,
+        member.replica_id,
+        is_bridge,
+        member.reach is Reach.SLEEPS,
+    )
 
 
 class Need:

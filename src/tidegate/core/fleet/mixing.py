@@ -3,7 +3,7 @@
 The need is in *reference replicas*: replicas as the model's own settings start them. Every variant has its share of one.
 The law: of all numbers of each variant that cover the need, within the least and the most replicas, the cheapest; among
 equally cheap ones the fewest replicas. One that would have to be started counts ``START_SURCHARGE`` more than one that is
-there: a mix is not left for another that is hardly cheaper.
+there, and one that is warm or asleep ``WAKE_SURCHARGE``: a mix is not left for another that is hardly cheaper.
 
 The search is exact but for its bound: after ``VISITS_MOST`` looks the best found so far counts, which is never dearer
 than any variant alone.
@@ -18,6 +18,8 @@ from tidegate.core.values import value
 
 START_SURCHARGE = 0.15
 """A start costs its cold start and a cache. At this share of its price, a replica of an hour's use pays for nine minutes."""
+WAKE_SURCHARGE = 0.05
+"""One out of the pool is there in seconds, but its cache is cold as well."""
 VISITS_MOST = 4_000
 """Some two milliseconds, with the numbers that are passed over. Only where many cost nearly the same for what they carry
 is it ever reached."""
@@ -37,6 +39,8 @@ class Offer:
     can_start: bool = True
     most: int | None = None
     """There may be so many; None: any number."""
+    near: int = 0
+    """Beside those that are there, so many need a promotion or a wake-up: they wait in the pool."""
 
     @property
     def unit_price(self) -> float:
@@ -45,7 +49,18 @@ class Offer:
 
     def cost(self, count: int) -> float:
         """An hour of so many, starts weighed in."""
-        return self.price_per_h * (count + START_SURCHARGE * max(0, count - self.there))
+        beyond = max(0, count - self.there)
+        woken = min(beyond, self.near)
+        return self.price_per_h * (count + WAKE_SURCHARGE * woken + START_SURCHARGE * (beyond - woken))
+
+
+def enough(need: float, shares: Sequence[float]) -> int:
+    """How many of these, in this order, carry the need; all of them where they do not."""
+    for number, share in enumerate(shares):
+        if need <= EPS:
+            return number
+        need -= share
+    return len(shares)
 
 
 def cheapest(need: float, offers: Sequence[Offer], least: int, most: int) -> tuple[int, ...]:
@@ -78,7 +93,7 @@ class _Search:
     def _limit(offer: Offer, most: int) -> int:
         if offer.most is not None:
             most = min(most, offer.most)
-        return most if offer.can_start else min(offer.there, most)
+        return most if offer.can_start else min(offer.there + offer.near, most)
 
     def _alone(self, n: int, offer: Offer, need: float) -> None:
         count = max(0, ceil(need / offer.share - EPS))
@@ -127,15 +142,17 @@ class _Search:
     def _filled(self, counts: Sequence[int]) -> list[int] | None:
         """Brought up to the least number, the cheapest first; None when there are not so many."""
         filled, missing = list(counts), self._least - sum(counts)
-        spare, starts = [], []
+        more: list[tuple[float, int, int]] = []
         for n, (offer, limit) in enumerate(zip(self._offers, self._limits, strict=True)):
-            there = max(counts[n], min(offer.there, limit))
-            spare.append((offer.price_per_h, n, there - counts[n]))
-            starts.append((offer.price_per_h * (1.0 + START_SURCHARGE), n, limit - there))
-        for _, n, free in sorted([*spare, *starts]):
-            more = min(missing, free)
-            filled[n] += more
-            missing -= more
+            so_far, at_hand = counts[n], (offer.there, offer.there + offer.near, limit)
+            for upto, surcharge in zip(at_hand, (0.0, WAKE_SURCHARGE, START_SURCHARGE), strict=True):
+                free = max(0, min(upto, limit) - so_far)
+                more.append((offer.price_per_h * (1.0 + surcharge), n, free))
+                so_far += free
+        for _, n, free in sorted(more):
+            taken = min(missing, free)
+            filled[n] += taken
+            missing -= taken
         return filled if missing <= 0 else None
 
     def _fullest(self, most: int) -> tuple[int, ...]:

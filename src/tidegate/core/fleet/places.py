@@ -115,13 +115,15 @@ class Places:
             if lineup is not None:
                 places = {replica.replica_id: replica.place for replica in staying}
                 named = [part.replica_id for part in lineup.parts if part.replica_id is not None]
-                standing = [places.get(replica_id, NOWHERE) for replica_id in named]
+                there = len(named) - lineup.asleep
+                standing = [places.get(replica_id, NOWHERE) for replica_id in named[:there]]
+                asleep = [replica for replica in crew.asleep if replica.replica_id in named[there:]]
             else:
-                standing = [replica.place for replica in staying]
+                standing, asleep = [replica.place for replica in staying], crew.asleep
             wishes[index] = replace(
                 wish,
                 places=tuple(standing),
-                beds=tuple(replica.place for replica in crew.asleep if replica.place.gpus),
+                beds=tuple(replica.place for replica in asleep if replica.place.gpus),
                 is_kept_for=self.is_kept_for(wish.model),
             )
         return ground

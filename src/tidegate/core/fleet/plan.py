@@ -21,7 +21,7 @@ from tidegate.core.fleet.shadow import Shadow
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.variants import DEFAULT, OWN, Variants
 from tidegate.core.settings import FleetModel
-from tidegate.core.types import ModelId
+from tidegate.core.types import ModelId, ReplicaId
 from tidegate.core.values import value
 
 HELD_LEAST = 0.005
@@ -49,6 +49,8 @@ class Plan:
         self.need = Need(spec.scaling.scale_down_delay_s)
         self.lineup: Lineup | None = None
         """Who is to serve, variant by variant; None where there is only one."""
+        self.reserve = OWN
+        """The variant that is started for its pool."""
         self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
         self.hand: HandNumber | None = None
@@ -87,6 +89,11 @@ class Plan:
         return next(starts, self.lineup.more).variant
 
     @property
+    def named(self) -> frozenset[ReplicaId]:
+        """Who is to serve by the line-up, as far as it was granted; nobody where there is none."""
+        return frozenset() if self.lineup is None else self.lineup.named(self.desired)
+
+    @property
     def bounds(self) -> tuple[int, int] | None:
         """Between which a law's number can be, where that is not what the settings say."""
         scaling = self.spec.scaling
@@ -111,6 +118,7 @@ class Plan:
         if self.need.delay_s != spec.scaling.scale_down_delay_s:
             self.need = self.need.under(spec.scaling.scale_down_delay_s)
         self.lineup = None
+        self.reserve = OWN
         self.autoscaler.configure(spec.scaling, now_s)
         if self._shadow is not None and self._shadow.policy is spec.shadow:
             self._shadow.configure(now_s)
@@ -171,7 +179,7 @@ class Plan:
             min_replicas=self.spec.scaling.min_replicas,
             max_replicas=self.spec.scaling.max_replicas,
             held=standing.there if lineup is None else lineup.there,
-            asleep=standing.asleep,
+            asleep=standing.asleep if lineup is None else lineup.asleep,
             size=self.size,
             can_start=self.variants.block(now_s) is None,
             is_owed=standing.is_owed,

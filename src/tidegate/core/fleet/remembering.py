@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.pooling import Pools
+from tidegate.core.fleet.reserves import Reserves
 from tidegate.core.knowledge import GOOD_FOR_S, FleetKnowledge, KnownModel
 from tidegate.core.types import ModelId
 
@@ -15,9 +15,9 @@ from tidegate.core.types import ModelId
 class Learners:
     """All that learns in one controller. Owns what was restored until its models are configured."""
 
-    def __init__(self, demand: DemandBook, pools: Pools, cold: ColdStarts) -> None:
+    def __init__(self, demand: DemandBook, reserves: Reserves, cold: ColdStarts) -> None:
         self._demand = demand
-        self._pools = pools
+        self._reserves = reserves
         self._cold = cold
         self._restored: dict[ModelId, KnownModel] = {}
 
@@ -32,7 +32,7 @@ class Learners:
                 plan.model,
                 self._demand.remember(plan.model, now_s),
                 plan.autoscaler.remember(now_s),
-                self._pools.remember(plan.model),
+                self._reserves.remember(plan.model),
             )
             for plan in configured
         )
@@ -56,5 +56,5 @@ class Learners:
             if known.rates is not None:
                 self._demand.forecast(plan.model).restore(known.rates, now_s)
             plan.autoscaler.restore(known.tidal, now_s)
-            self._pools.restore(plan.model, known.rises, now_s)
+            self._reserves.restore(plan.model, known.rises, now_s)
         self._restored.clear()

@@ -50,7 +50,9 @@ class Renewing:
         )
         if any(replica.is_warm for replica in new):
             serving = sum(replica.state is State.SERVING for replica in new)
-            effects += self._pools.promote(plan, plan.desired - serving, launching, now_s)
+            effects += self._pools.promote(
+                plan, self._pools.line(plan), plan.desired - serving, launching, now_s
+            )
             new = [replica for replica in new if not replica.is_warm]
         excess = drain.victims(new, max(0, len(new) - plan.desired), self._roster.demand)
         effects += self._leaving.drain(excess, f"{plan.desired} wanted: {plan.because}", now_s)

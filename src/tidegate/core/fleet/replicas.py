@@ -133,6 +133,11 @@ class Replica:
         return self.state is State.WARM and self.address is not None and self.sleep_ordered_s is None
 
     @property
+    def is_pooled(self) -> bool:
+        """Warm or asleep."""
+        return self.state in (State.WARM, State.SLEEPING)
+
+    @property
     def is_nearly_up(self) -> bool:
         """Coming up, or ready without an address."""
         return self.is_coming_up or (self.state is State.WARM and self.address is None)

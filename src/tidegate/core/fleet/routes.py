@@ -11,7 +11,6 @@ from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica, route_gpu, size_in
 from tidegate.core.lifecycle import State
-from tidegate.core.tiers import Tier
 from tidegate.core.types import ModelRoute, Route, RouteTable
 
 PUBLISH_EVERY_S = 5.0
@@ -150,7 +149,9 @@ def model_route(
         for each in sleepers
     ]
     if None in taken:  # 4
-        took_s = cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+        took_s = _wakes_in_s(
+            [each for each, block in zip(sleepers, taken, strict=True) if block is None], cold
+        )
         return ModelRoute(
             plan.model, can_serve=True, expected_ready_s=_sum(now_s if plan.desired else None, took_s)
         )
@@ -189,9 +190,15 @@ def _next_takes_s(plan: Plan, replicas: Sequence[Replica], cold: ColdStarts) -> 
         return 0.0
     if any(replica.is_warm for replica in replicas):
         return PROMOTION_S
-    if any(replica.state is State.SLEEPING for replica in replicas):
-        return cold.expected_s(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+    sleepers = [replica for replica in replicas if replica.state is State.SLEEPING]
+    if sleepers:
+        return _wakes_in_s(sleepers, cold)
     return _start_takes_s(plan, cold)
+
+
+def _wakes_in_s(sleepers: Sequence[Replica], cold: ColdStarts) -> float | None:
+    """From the order to wake the soonest of these until it serves."""
+    return min((took_s for each in sleepers if (took_s := cold.wakes_in_s(each)) is not None), default=None)
 
 
 def _start_takes_s(plan: Plan, cold: ColdStarts) -> float | None:

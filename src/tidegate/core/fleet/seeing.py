@@ -120,7 +120,7 @@ class Seeing:
             plan.variants.gate(replica.variant).succeed()
 
     def _note_woken(self, replica: Replica, since_s: float, now_s: float) -> None:
-        self._roster.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING)
+        self._roster.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING, replica.variant)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()

@@ -24,7 +24,7 @@ from tidegate.core.fleet.crews import (
     price_per_h,
 )
 from tidegate.core.fleet.judging import Judged
-from tidegate.core.fleet.lineup import Lineup, Member, Need, lineup
+from tidegate.core.fleet.lineup import Lineup, Member, Need, Reach, lineup
 from tidegate.core.fleet.mixing import Offer
 from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.replicas import Replica
@@ -234,7 +234,7 @@ class Shadow:
                 one.variant,
                 variants.share(one.variant),
                 variants.specs.get(one.variant, self._spec).price_per_h,
-                serves=one.ready_s <= now_s,
+                Reach.SERVES if one.ready_s <= now_s else Reach.STARTS,
                 can_stay=one.variant in variants.specs,
             )
             for place, one in enumerate(self._fleet)

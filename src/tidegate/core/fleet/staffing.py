@@ -5,7 +5,7 @@ It carries out numbers and decides none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.launching import Launching
@@ -16,7 +16,7 @@ from tidegate.core.fleet.pooling import Pools
 from tidegate.core.fleet.renewing import Renewing
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
-from tidegate.core.fleet.warmpool import Crew, may_return
+from tidegate.core.fleet.warmpool import Crew
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
@@ -31,7 +31,7 @@ class Staffing:
         self._renewing = Renewing(roster, pools, leaving)
         self.leaves_s: list[float] = []
         """The moments at which those that are announced as leaving are to go."""
-        self._mixed = Mixed(roster, leaving, self.leaves_s)
+        self._mixed = Mixed(roster, pools, leaving, self.leaves_s)
 
     def __repr__(self) -> str:
         return f"<Staffing leaves={len(self.leaves_s)}>"
@@ -80,14 +80,14 @@ class Staffing:
         leaving = self._surplus(plan, crew, now_s)
         missing = plan.desired - len(crew.serving)
         if missing > 0 and (crew.warm or plan.spec.pool.group):
-            promoted = self._pools.promote(plan, missing, launching, now_s)
+            promoted = self._pools.promote(plan, self._pools.line(plan), missing, launching, now_s)
             effects += promoted
             missing -= len(promoted)
         lacking = missing - len(crew.coming)
         if lacking > 0:
             kept = drain.kept_first([r for r in crew.kept if not plan.is_outdated(r)])[:lacking]
             lacking -= self._leaving.call_back(kept, launching, now_s)
-            woken = self._pools.wake(plan, crew, lacking, launching, plan.because, now_s)
+            woken = self._pools.wake(plan, crew.asleep, lacking, launching, plan.because, now_s)
             # One that is about to sleep is woken as soon as it does: sooner than any start would be over.
             lacking -= len(woken) + len(crew.dozing)
             coming_up = sum(r.is_coming_up for r in crew.coming)
@@ -102,7 +102,7 @@ class Staffing:
         effects += self._leaving.drain(
             drain.victims(crew.coming, max(0, idle), self._roster.demand), because, now_s
         )
-        return effects + self._put_away(plan, crew, leaving, because, now_s)
+        return effects + self._pools.put_away(plan, crew, leaving, because, now_s)
 
     def _surplus(self, plan: Plan, crew: Crew, now_s: float) -> list[Replica]:
         """Of those that serve beyond the number desired, the ones to go in this turn; the others of them are announced.
@@ -113,20 +113,6 @@ class Staffing:
         staying = [replica for replica in surplus if replica not in gone]
         self.leaves_s += [r.leaves_at_s for r in staying if r.leaves_at_s is not None]
         return gone
-
-    def _put_away(
-        self, plan: Plan, crew: Crew, replicas: Iterable[Replica], because: str, now_s: float
-    ) -> list[Order]:
-        """Into the pool as far as that takes them; the rest drains."""
-        effects: list[Order] = []
-        pool, grant = plan.spec.pool, self._pools.granted(plan.model)
-        for replica in replicas:
-            if pool.is_used and may_return(pool, crew, grant):
-                crew.warm.append(replica)
-                effects.append(self._pools.demote(replica, because, now_s))
-            else:
-                effects += self._leaving.drain([replica], because, now_s)
-        return effects
 
     def _keep_pool(self, plan: Plan, launching: Launching, now_s: float) -> list[Order]:
         """Put to sleep, end, wake and start until the pool is as it should be."""
@@ -142,10 +128,19 @@ class Staffing:
         for replica, because in todo.to_sleep:
             effects.append(self._pools.put_to_sleep(plan, replica, f"the pool: {because}", now_s))
         if todo.to_wake:
-            effects += self._pools.wake(plan, crew, todo.to_wake, launching, "the pool: one more warm", now_s)
+            because = "the pool: one more warm"
+            effects += self._pools.wake(plan, crew.asleep, todo.to_wake, launching, because, now_s)
         if todo.missing:
-            coming_up = sum(r.is_coming_up for r in crew.coming)
-            effects += self._roster.launch(
-                plan, todo.missing, coming_up, launching, now_s, "the pool is short of it"
-            )
+            effects += self._fill_pool(plan, mine, todo.missing, launching, now_s)
         return effects
+
+    def _fill_pool(
+        self, plan: Plan, mine: Sequence[Replica], missing: int, launching: Launching, now_s: float
+    ) -> list[Order]:
+        """Start so many for the pool, of the variant that is held there."""
+        alike = [r for r in mine if r.variant == plan.reserve and not r.is_ended]
+        most = plan.spec_as(plan.reserve).own_max_replicas
+        if most is not None:
+            missing = min(missing, most - len(alike))
+        coming_up, because = sum(r.is_coming_up for r in alike), "the pool is short of it"
+        return self._roster.launch(plan, missing, coming_up, launching, now_s, because, plan.reserve)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
+from tidegate.core.fleet.mixing import enough
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Standing
@@ -30,7 +31,9 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
     others = False
     live: float = 0
     kept: float = 0
-    slots = there = warm = asleep = 0
+    slots = there = warm = 0
+    asleep: list[Replica] = []
+    shares: list[float] = []
     first_ready_s: float | None = None
     coming: list[Coming] = []
     engines: list[EngineSeen] = []
@@ -54,17 +57,20 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
             if replica.is_coming_up:
                 coming_up += share
                 coming.append(_coming(replica, cold))
+                shares.append(share)
             live += share if replica.is_live else 0
             kept += share if replica.can_be_kept else 0
             warm += replica.is_warm
-            asleep += replica.state is State.SLEEPING
+            if replica.state is State.SLEEPING:
+                asleep.append(replica)
             there += replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING
             if replica.is_replaced and replica.is_gone:
                 went_s = max(went_s, replica.since_s)
             launched_s = max(launched_s, replica.launched_s)
     if plan.spec.pool.is_used:
-        coming = coming[: max(0, plan.desired - round(serving))]
-        coming_up = len(coming)
+        wanted = plan.desired if plan.lineup is None else plan.lineup.carried(plan.desired)
+        number = enough(wanted - serving, shares)
+        coming, coming_up = coming[:number], sum(shares[:number])
         live = serving + coming_up
     return Standing(
         coming_up,
@@ -79,19 +85,20 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         _next_readiness(plan, cold, warm, asleep),
         plan.spec.slots,
         plan.spec.price_per_h,
-        asleep,
+        len(asleep),
         plan.bounds,
         is_owed=launched_s < went_s and now_s <= went_s + OWED_S,
         has_others=others,
     )
 
 
-def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: int) -> Readiness:
+def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: Sequence[Replica]) -> Readiness:
     """Of the replica that would come next."""
     if warm:
         return Readiness(PROMOTION_S)
     if asleep:
-        return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING)
+        kind = min(asleep, key=lambda replica: replica.spec.price_per_h).variant
+        return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING, kind)
     following = plan.following
     return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=following)
 

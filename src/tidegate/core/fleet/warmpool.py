@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from tidegate.core.fleet import drain
 from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.limits import PoolGrant
 from tidegate.core.fleet.tiers import Held
@@ -71,9 +72,33 @@ class Crew:
         serving = drain.victims(self.serving, len(self.serving), demand)
         return [*reversed(serving), *self.warm, *self.coming, *drain.kept_first(self.kept), *self.dozing]
 
-    def short_of(self, desired: int) -> int:
-        """How many of those that come up are needed to serve."""
-        return min(len(self.coming), max(0, desired - len(self.serving)))
+    def beside(self, plan: Plan) -> Beside:
+        """What is left for the pool when all that are to serve have been taken out."""
+        if plan.lineup is None:
+            filled = min(len(self.serving), plan.desired)
+            warm = self.warm[max(0, plan.desired - filled) :]
+        else:
+            named = plan.named
+            filled = sum(replica.replica_id in named for replica in self.serving)
+            warm = [replica for replica in self.warm if replica.replica_id not in named]
+        missing = plan.desired - filled - (len(self.warm) - len(warm))
+        coming = self.coming[max(0, missing) :]
+        return Beside(warm, self.dozing, self.asleep, coming, len(self.serving) - filled)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One model's pool: whoever is in it, and whoever may come to it."""
+
+    warm: list[Replica]
+    """The one that has been warm for longest first."""
+    dozing: list[Replica]
+    asleep: list[Replica]
+    """The one that has slept for longest first."""
+    coming: list[Replica]
+    """They come up, and nobody waits for them."""
+    surplus: int = 0
+    """So many serve that need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +112,7 @@ class Upkeep:
     """To be started for the pool."""
 
 
-def may_return(pool: Pool, crew: Crew, grant: PoolGrant) -> bool:
+def may_return(pool: Pool, crew: Crew | Beside, grant: PoolGrant) -> bool:
     """One that is not needed any more may go to the pool: among the warm, or through them to the sleepers."""
     if len(crew.warm) < min(pool.max_warm, grant.warm):
         return True
@@ -98,9 +123,8 @@ def may_return(pool: Pool, crew: Crew, grant: PoolGrant) -> bool:
 
 def upkeep(
     pool: Pool,
-    crew: Crew,
-    desired: int,
-    mix: Held,
+    crew: Beside,
+    asked: Held,
     grant: PoolGrant,
     sleepable: Sequence[Replica],
     now_s: float,
@@ -109,25 +133,27 @@ def upkeep(
 ) -> Upkeep:
     """One look at the pool.
 
-    1. Beyond the most that may be warm: the oldest go, to sleep if they may, else for good.
+    1. Beyond the most that may be warm: those in whose place somebody is to start, then the oldest; to sleep if they
+       may, else for good.
     2. Warm for longer than its time to live, and not asked for: it goes for good.
     3. Not asked for, for a while: it goes to sleep; at once when sleepers are asked for.
     4. Sleepers beyond the most there may be, or past their time to live and not asked for, go.
     5. What is asked for and not there is missing, as far as it was granted.
 
-    ``sleepable`` are those of the warm whose requests have all ended. While the demand is not known (``is_known``),
-    time takes nobody away: only the caps do.
+    ``asked``: what the cheapest mix asks for. ``sleepable`` are those of the warm whose requests have all ended. While the
+    demand is not known (``is_known``), time takes nobody away: only the caps do.
     """
     most_warm, most_asleep = min(pool.max_warm, grant.warm), min(pool.max_sleeping, grant.sleeping)
-    asked_warm = min(most_warm, max(pool.min_warm, mix.warm))
-    asked_asleep = min(most_asleep, mix.sleeping)
+    asked_warm = min(most_warm, max(pool.min_warm, asked.warm))
+    asked_asleep = min(most_asleep, asked.sleeping)
     to_sleep: list[tuple[Replica, str]] = []
     to_end: list[tuple[Replica, str]] = []
     beds = most_asleep - len(crew.asleep) - len(crew.dozing)
-    warm = list(crew.warm)
-    while len(warm) > most_warm:  # 1
+    warm = sorted(crew.warm, key=lambda replica: replica.replica_id not in grant.in_the_way)
+    while warm and (len(warm) > most_warm or warm[0].replica_id in grant.in_the_way):  # 1
         replica = warm.pop(0)
-        because = f"{most_warm} may be warm"
+        is_in_the_way = replica.replica_id in grant.in_the_way
+        because = "another replica is to have its place" if is_in_the_way else f"{most_warm} may be warm"
         if beds <= 0:
             to_end.append((replica, because))
         else:
@@ -151,13 +177,13 @@ def upkeep(
         if now_s >= replica.since_s + pool.sleeping_ttl_s:
             because = f"asleep for {pool.sleeping_ttl_s:g} s, and not asked for"
             to_end.append((replica, because))
-    coming = len(crew.coming) - crew.short_of(desired)  # 5
-    short = asked_warm - len(crew.warm) - coming
+    coming = len(crew.coming)
+    short = asked_warm - len(crew.warm) - coming  # 5
     to_wake = max(0, min(short, len(asleep) - asked_asleep))
     has = len(crew.warm) + coming + len(crew.asleep) + len(crew.dozing)
     return Upkeep(to_sleep, to_end, to_wake, max(0, asked_warm + asked_asleep - has))
 
 
-def _surplus(crew: Crew, pool: Pool, grant: PoolGrant) -> int:
+def _surplus(crew: Crew | Beside, pool: Pool, grant: PoolGrant) -> int:
     """Warm ones that wait for a bed."""
     return max(0, len(crew.warm) - min(pool.max_warm, grant.warm))

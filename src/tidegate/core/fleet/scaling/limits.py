@@ -16,8 +16,17 @@ from tidegate.core.fleet.scaling.wishes import Grant, Wish
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.nodes import NOWHERE, Place
 from tidegate.core.settings import FleetLimits
-from tidegate.core.types import ModelId
+from tidegate.core.types import ModelId, ReplicaId
 from tidegate.core.values import value
+
+
+@value
+class Warm:
+    """One that is warm."""
+
+    replica_id: ReplicaId
+    size: Size
+    place: Place = NOWHERE
 
 
 @value
@@ -33,9 +42,10 @@ class PoolWish:
     """To be held asleep."""
     kept_asleep: int
     warm_size: Size
+    """Of what would be started."""
     sleeping_size: Size
-    places: tuple[Place, ...] = ()
-    """Of those that are warm, where they stand."""
+    standing: tuple[Warm, ...] = ()
+    """Those that are warm, in the order in which they stay."""
 
 
 @value
@@ -44,6 +54,8 @@ class PoolGrant:
 
     warm: int
     sleeping: int
+    in_the_way: frozenset[ReplicaId] = frozenset()
+    """Warm ones in whose place somebody is to start or to wake: they go first."""
 
 
 def grant_pools(
@@ -55,28 +67,36 @@ def grant_pools(
     room = Room(limits, taken, 0, ground)
     asleep: dict[ModelId, int] = {}
     warm: dict[ModelId, int] = {}
-    standing = {wish.model: [place for place in wish.places if room.fits(place)] for wish in wishes}
+    standing = {wish.model: [warm for warm in wish.standing if room.fits(warm.place)] for wish in wishes}
     for wish in wishes:
         asleep[wish.model] = _filled(room, wish.sleeping_size, max(wish.sleeping, wish.kept_asleep), [])
     for wish in wishes:
         # Those in whose place somebody else is to start give way.
-        least = wish.warm - len(wish.places) + len(standing[wish.model])
+        least = wish.warm - len(wish.standing) + len(standing[wish.model])
         warm[wish.model] = _filled(room, wish.warm_size, least, standing[wish.model])
     for wish in wishes:
-        away = len(wish.places) - len(standing[wish.model])
+        away = len(wish.standing) - len(standing[wish.model])
         has = warm[wish.model]
         more = max(0, wish.kept_warm - away - has) if has >= wish.warm - away else 0
         warm[wish.model] += _filled(room, wish.warm_size, more, standing[wish.model][has:])
-    return {wish.model: PoolGrant(warm[wish.model], asleep[wish.model]) for wish in wishes}
+    return {
+        wish.model: PoolGrant(
+            warm[wish.model],
+            asleep[wish.model],
+            frozenset(one.replica_id for one in wish.standing if one not in standing[wish.model]),
+        )
+        for wish in wishes
+    }
 
 
-def _filled(room: Room, size: Size, count: int, places: Sequence[Place]) -> int:
-    """How many of so many fit; the first of them stand at these places."""
+def _filled(room: Room, size: Size, count: int, standing: Sequence[Warm]) -> int:
+    """How many of so many fit; the first of them stand already, the others take this size."""
     for taken in range(count):
-        place = places[taken] if taken < len(places) else room.place_for(size)
-        if place is None or room.refuses(size, starts=False) is not None:
+        one = standing[taken] if taken < len(standing) else None
+        takes, place = (size, room.place_for(size)) if one is None else (one.size, one.place)
+        if place is None or room.refuses(takes, starts=False) is not None:
             return taken
-        room.keep(size, place)
+        room.keep(takes, place)
     return max(0, count)
 
 
