@@ -10,11 +10,18 @@ import pytest
 
 from browser.fake_fleet import FakeFleet, decision, model, replica
 from tidegate import dashboard
+from tidegate.cli.by_hand import ByHand
+from tidegate.core.fleet import FleetController, HandNumber
 from tidegate.core.lifecycle import State
+from tidegate.core.types import ModelId
 from tidegate.dashboard import AdminServer, feed
 from tidegate.dashboard.guard import HEADERS
 from tidegate.dashboard.scaling import Scaled, ScaleOrder
 from tidegate.dashboard.server import ASSETS
+from tidegate.runtime.clock import WallClock
+from tidegate.runtime.controlling import ControlOwner
+from tidegate.runtime.hands import HandFile
+from tidegate.runtime.journal import NoJournal
 
 
 @pytest.fixture
@@ -182,6 +189,26 @@ async def test_no_page_of_another_site_can_set_a_number(hand, fields, status):
     async with session.get("/scale") as answer:
         assert answer.status == 405
     assert taken.orders == []
+
+
+async def test_a_number_that_comes_during_a_start_is_put_off_and_the_former_ones_stand(fleet, tmp_path):
+    """Former replicas are still being adopted, and what was set by hand before has not been read."""
+    kept = HandFile(tmp_path, lambda: 5_000.0)
+    kept.keep({ModelId("qwen"): HandNumber(2, 100.0, 700.0)}, 100.0)
+    owner = ControlOwner(FleetController(), WallClock(), NoJournal(), fleets={}, publish=[].append)
+    early = ByHand(owner, HandFile(tmp_path, lambda: 5_000.0), WallClock(), dict)
+    server = AdminServer(
+        "127.0.0.1", 0, fleet=fleet.fleet, metrics_text=bytes, recent=fleet.recent, scale=early.scale
+    )
+    await server.start()
+    async with (
+        aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session,
+        session.post("/scale", json={"model": "qwen", "replicas": 3}) as answer,
+    ):
+        assert answer.status == 503
+        assert "still starting" in (await answer.json())["error"]
+    await server.close()
+    assert [event.replicas for event in kept.read()] == [2]
 
 
 async def test_where_nobody_takes_numbers_none_can_be_set(client):

@@ -198,3 +198,20 @@ def test_every_setting_of_scaling_is_written_so_a_default_may_change_and_an_old_
     scaling = written["event"]["FleetConfigured"]["models"]["m"]["scaling"]
     assert set(scaling) == {field.name for field in dataclasses.fields(Scaling)}
     assert scaling["policy"] == Scaling().policy.value
+
+
+async def test_a_journal_that_is_not_begun_writes_nothing_and_what_came_before_stands_behind_its_head(
+    tmp_path,
+):
+    refused = FileJournal(tmp_path / "journal", "20261129T120000", 64 * 1024 * 1024)
+    a_day(refused)
+    await asyncio.to_thread(refused.close)
+    assert list(tmp_path.iterdir()) == []
+
+    held = FileJournal(tmp_path / "journal", "20261129T120001", 64 * 1024 * 1024)
+    a_day(held)
+    held.start()
+    await asyncio.to_thread(held.close)
+    found = replay(journal_files(tmp_path / "journal"))
+    assert found.is_faithful
+    assert found.turns > 400

@@ -31,6 +31,11 @@ def tidegate(*words, **more):
     )
 
 
+def written_in(folder):
+    """Every file below the folder; one that is just being written has a name of its own."""
+    return {path for path in folder.rglob("*") if path.suffix != ".new"}
+
+
 async def scale(running, *words):
     port = running.admin.rpartition(":")[2]
     return await asyncio.to_thread(tidegate, "scale", "--admin-port", port, *words)
@@ -118,15 +123,21 @@ async def test_an_engine_that_somebody_ends(manual, tmp_path):
 async def test_a_second_tidegate_on_the_same_fleet_does_not_start_and_harms_nobody(tmp_path):
     async with product(policy(tmp_path), tmp_path) as running:
         await running.until_serving(1)
-        before = running.replica_processes()
+        before, files = running.replica_processes(), written_in(running.folder)
         second = await asyncio.to_thread(tidegate, "serve", str(tmp_path / "policy.yaml"))
         assert second.returncode == 1
         assert "tidegate cannot start" in second.stderr
         assert "another Tidegate" in second.stderr
+        assert written_in(running.folder) == files
         port = running.url.rpartition(":")[2]
-        third = await asyncio.to_thread(tidegate, "serve", str(tmp_path / "policy.yaml"), "--port", port)
+        elsewhere = {**running.policy, "fleet": {"state_dir": str(tmp_path / "other")}}
+        (tmp_path / "elsewhere.yaml").write_text(yaml.safe_dump(elsewhere))
+        third = await asyncio.to_thread(tidegate, "serve", str(tmp_path / "elsewhere.yaml"), "--port", port)
         assert third.returncode == 1
         assert f"{port}): address already in use; --port and --admin-port name others" in third.stderr
+        assert not (tmp_path / "other" / "journal").exists()
+        explained = await asyncio.to_thread(tidegate, "explain", str(running.journal_dir))
+        assert "decisions, 1 of them changed a number" in explained.stdout, explained.stderr
         assert running.replica_processes() == before
         assert running.is_running
         assert len(await running.serving("m")) == 1

@@ -9,7 +9,7 @@ from tidegate.config import units
 from tidegate.config.settings import Settings
 from tidegate.core.events import ScaledByHand
 from tidegate.core.types import ModelId
-from tidegate.dashboard.scaling import Scaled, ScaleOrder
+from tidegate.dashboard.scaling import NotYet, Scaled, ScaleOrder
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.controlling import ControlOwner
 from tidegate.runtime.hands import HandFile
@@ -27,6 +27,8 @@ class ByHand:
         self._clock = clock
         self._file = file
         self._settings = settings
+        self._is_restored = False
+        """Before that, keeping numbers would forget those of the former run."""
 
     def __repr__(self) -> str:
         return f"<ByHand {self._file!r}>"
@@ -35,13 +37,17 @@ class ByHand:
         """Tell the controller what a former run was told; before its policy."""
         for event in self._file.read():
             self._control.handle(event)
+        self._is_restored = True
 
     def scale(self, order: ScaleOrder) -> Scaled:
         """Set a model's number.
 
         Raises:
+            NotYet: the numbers of the former run have not been read.
             ValueError: there is no such model, or a figure is out of its range.
         """
+        if not self._is_restored:
+            raise NotYet("Tidegate is still starting; ask again in some seconds")
         model = ModelId(order.model)
         self._check(order, model)
         self._control.handle(ScaledByHand(model, order.replicas, order.for_s, order.at_least))

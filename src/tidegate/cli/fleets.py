@@ -29,6 +29,14 @@ class Fleets:
         self.by_model: dict[ModelId, Fleet] = {}
         self._assign(settings)
 
+    async def lock(self) -> None:
+        """Have the state folder for this process alone until ``close``; before anything is written there.
+
+        Raises:
+            FleetInUse: another controller holds it.
+        """
+        await self._local.lock()
+
     async def open(self, report: Callable[[FleetEvent], None]) -> None:
         """Adopt what a former run left, then accept orders.
 

@@ -1,8 +1,8 @@
 """Everything that ``tidegate serve`` runs, put together: the one place that knows all the parts.
 
-Order of starting: the gateway listens first and holds what comes; then former replicas are adopted;
-only then does the controller get its policy and may launch. Order of stopping: nothing new is
-accepted; what is in flight ends, or is ended at the deadline; then the engines go.
+Order of starting: the state folder is locked, and nothing is written by whoever does not get it; the gateway listens and
+holds what comes; then former replicas are adopted; only then does the controller get its policy and may launch. Order of
+stopping: nothing new is accepted; what is in flight ends, or is ended at the deadline; then the engines go.
 """
 
 from __future__ import annotations
@@ -159,8 +159,7 @@ class Service:
     async def _start(self) -> None:
         self._catch_signals()
         raise_file_limit(self._settings.gateway.max_connections)
-        if isinstance(self._journal, FileJournal):
-            self._journal.start()
+        await self._fleets.lock()
         for warning in self._settings.warnings:
             log.warning("%s", warning)
         known = self._knowledge.read()
@@ -170,6 +169,9 @@ class Service:
         host, port = await self._gateway.start()
         self.url = self._pages.gateway = f"http://{host}:{port}"
         await self._admin.start()
+        # Here and not sooner: who is refused, or finds its port taken, leaves no run behind.
+        if isinstance(self._journal, FileJournal):
+            self._journal.start()
         # Requests are held from here on. That they are accepted is said only once the fleet is ours.
         await self._fleets.open(self._control.seen)
         click.echo(f"gateway ready on {self.url}", err=True)

@@ -38,8 +38,12 @@ class Scaled(msgspec.Struct, frozen=True):
     """When the number set by hand ends; None: there is none."""
 
 
+class NotYet(RuntimeError):
+    """No order can be carried out so soon after the start."""
+
+
 Scale = Callable[[ScaleOrder], Scaled]
-"""Carries the order out; raises ``ValueError`` with what is wrong with it."""
+"""Carries the order out; raises ``ValueError`` with what is wrong with it, or ``NotYet``."""
 
 
 class Scaling:
@@ -64,6 +68,8 @@ class Scaling:
             return _answer({"error": f"the body is not what is asked for: {error}"}, 400)
         except ValueError as error:
             return _answer({"error": str(error)}, 400)
+        except NotYet as error:
+            return _answer({"error": str(error)}, 503)
 
 
 def _answer(body: object, status: int) -> web.Response:

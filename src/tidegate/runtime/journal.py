@@ -39,7 +39,6 @@ class FileJournal:
     """Writes the run's segments into a folder."""
 
     def __init__(self, folder: Path, run: str, max_bytes: int) -> None:
-        self._run = run
         self._turns: list[tuple[str, float, object, Sequence[object]]] = []
         self._encode = msgspec.json.Encoder().encode
         self._writer = SegmentWriter(folder, run, max_bytes)
@@ -49,6 +48,8 @@ class FileJournal:
         """Turns lost here since the last batch that was handed over."""
         self._lost_total = 0
         self.turns_total = 0
+        # First in the line, whatever turns come before the file is begun.
+        self._hand_over(self._encode({"journal": 1, "tidegate": __version__, "run": run}) + b"\n", 0)
 
     @property
     def dropped_total(self) -> int:
@@ -61,10 +62,12 @@ class FileJournal:
         return self._writer.segments_dropped_total
 
     def start(self) -> None:
-        """Begin to write; called on the event loop."""
+        """Begin to write, with what has been kept so far; called on the event loop. One that was not begun leaves no file.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
         self._writer.start()
-        opening = self._encode({"journal": 1, "tidegate": __version__, "run": self._run}) + b"\n"
-        self._hand_over(opening, 0)
         self._flush_later()
 
     def turn(self, brain: str, now_s: float, event: object, effects: Sequence[object]) -> None:

@@ -84,6 +84,8 @@ class LocalFleet:
         self._scrape_every_s = scrape_every_s
         self._log_max_bytes = log_max_bytes
         self._weights = weights
+        self._state: StateFolder | None = None
+        """Ours from ``lock`` to ``close``."""
         self._site: Site | None = None
         self.pages = MetricsPages()
         """For meters."""
@@ -96,13 +98,24 @@ class LocalFleet:
         ready = sum(replica.is_ready for replica in self._replicas.values())
         return f"<LocalFleet {self._state_dir}: {len(self._replicas)} replicas, {ready} ready>"
 
+    async def lock(self) -> None:
+        """Have the folder for this fleet alone until ``close``; what is in it is left as it is. Again is no harm.
+
+        Raises:
+            FleetInUse: another controller holds this folder.
+        """
+        if self._state is None:
+            self._state = await _locked(self._state_dir)
+
     async def open(self, report: Report) -> None:
         """Lock the folder, adopt or end what a former run left, then accept orders.
 
         Raises:
             FleetInUse: another controller holds this folder.
         """
-        state = await _locked(self._state_dir)
+        await self.lock()
+        state = self._state
+        assert state is not None
         client = EngineClient()
         logs = Logs(state.folder / "logs", max_bytes=self._log_max_bytes)
         provisions = Provisions(self._weights, self._environment, report)
@@ -113,7 +126,7 @@ class LocalFleet:
             heirs = await takeover.settle(site, self._models)
         except BaseException:
             await client.close()
-            state.close()
+            self._let_go()
             raise
         self._site = site
         for heir in heirs:
@@ -227,6 +240,7 @@ class LocalFleet:
         """Stop every replica, or leave them to be adopted, and let go of the folder. Idempotent."""
         site, self._site = self._site, None
         if site is None:
+            self._let_go()
             return
         if self._scraping is not None:
             self._scraping.cancel()
@@ -242,7 +256,12 @@ class LocalFleet:
             self._telling.cancel()
         await site.provisions.close()
         await site.client.close()
-        site.state.close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        state, self._state = self._state, None
+        if state is not None:
+            state.close()
 
     def spec_of(self, replica_id: ReplicaId) -> EngineSpec | None:
         """What the replica was started with; see ``Fleet.spec_of``."""

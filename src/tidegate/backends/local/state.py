@@ -71,9 +71,9 @@ class StateFolder:
         self.folder = folder.resolve()
         self.fleet_id = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
         """Marks this fleet's processes. From the path, so that they are known even if the files are lost."""
+        self._lock = _locked(self.folder / "lock")
         self._records = self.folder / "replicas"
         self._records.mkdir(mode=0o700, exist_ok=True)
-        self._lock = _locked(self.folder / "lock")
 
     def close(self) -> None:
         """Let go of the lock."""
