@@ -144,7 +144,14 @@ def test_a_variant_without_a_known_speed_is_refused(folder):
     )
 
 
-@pytest.mark.parametrize("command", [("tune",), ("simulate", "--oracle")])
+def test_the_cheapest_known_afterwards_is_told_in_money(folder):
+    done = tidegate("simulate", folder / "mixed.yaml", "--trace", folder / "trace.csv", "--oracle", "--json")
+    found = json.loads(done.stdout)
+    assert 1.2 < found["oracle"]["cost"] < found["cost"], "a small one at least was there all the hour"
+    assert found["oracle"]["regret"] == pytest.approx(found["cost"] / found["oracle"]["cost"] - 1)
+
+
+@pytest.mark.parametrize("command", [("tune",)])
 def test_what_knows_one_way_to_run_a_model_only_says_so(folder, command):
     name, *options = command
     done = tidegate(name, folder / "mixed.yaml", "--trace", folder / "trace.csv", *options)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from sim.worlds import GPU, run, steady, world
+from sim.worlds import GPU, mixed, run, steady, world
+from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.engine.latency import LinearLaw
 from tidegate.sim.needs import least_work_s, oracle_of
 from tidegate.sim.oracle import regret
@@ -51,11 +52,13 @@ def test_a_fleet_that_keeps_the_promise_is_no_cheaper(waves, cold_s, least, dela
     )
     done, figures = run(rows, scenario)
     assume(figures.attainment == 1.0)
-    oracle, fewest = oracle_of(done)
+    oracle, fixed = oracle_of(done)
 
     assert figures.replica_hours >= oracle.replica_hours - 1e-9
     assert regret(figures.replica_hours, oracle) >= -1e-9 or oracle.replica_hours == 0.0
-    assert figures.max_provisioned >= fewest or figures.max_provisioned >= max(oracle.serving, default=0)
+    assert figures.max_provisioned >= fixed.replicas or figures.max_provisioned >= max(
+        oracle.serving, default=0
+    )
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -71,11 +74,56 @@ def test_a_fixed_fleet_that_just_does_it_has_little_to_regret(number):
         slo=Slo(ttft_s=30.0, tpot_s=0.5),
     )
     done, figures = run(rows, scenario)
-    oracle, fewest = oracle_of(done)
+    oracle, fixed = oracle_of(done)
 
     assert figures.attainment == 1.0
-    assert fewest <= number
+    assert fixed.replicas <= number
     assert 0.0 <= regret(figures.replica_hours, oracle) < 0.5
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    waves, st.sampled_from([5.0, 20.0]), st.integers(0, 2), st.sampled_from([5.0, 60.0]), st.floats(0.4, 4.0)
+)
+def test_a_fleet_of_two_variants_that_keeps_the_promise_is_no_cheaper(waves, cold_s, least, delay_s, price):
+    rows = rows_of([(span_s, 6 * rate, prompt, output) for span_s, rate, prompt, output in waves])
+    assume(rows)
+    scenario = mixed(
+        slots=(16, 4),
+        price=(4.0, price),
+        policy=ScalingPolicy.CONCURRENCY,
+        min_replicas=least,
+        max_replicas=6,
+        cold_s=cold_s,
+        scale_down_delay_s=delay_s,
+        window_s=5.0,
+        concurrency_target=6.0,
+        slo=Slo(ttft_s=90.0, tpot_s=1.0),
+    )
+    done, figures = run(rows, scenario)
+    assume(figures.attainment == 1.0)
+    oracle, fixed = oracle_of(done)
+
+    assert oracle.cost is not None
+    assert figures.cost >= oracle.cost - 1e-9
+    assert fixed.counts.keys() == {"default", "small"}
+
+
+def test_a_mix_that_follows_a_wave_has_less_to_regret_than_large_replicas_alone():
+    """Two quiet quarters of an hour around a busy one, each in money."""
+    rows = steady(0.5, 900) + steady(15, 900, from_s=900) + steady(0.5, 900, from_s=1800)
+    settings = {"policy": ScalingPolicy.CONCURRENCY, "min_replicas": 1, "max_replicas": 6, "window_s": 10.0}
+    both = mixed(**settings, slo=Slo(ttft_s=60.0, tpot_s=1.0))
+    large = mixed(**settings, small=0, slo=Slo(ttft_s=60.0, tpot_s=1.0))
+    regrets = []
+    for scenario in (both, large):
+        done, figures = run(rows, scenario)
+        assert figures.attainment > 0.99
+        oracle, fixed = oracle_of(done)
+        regrets.append(regret(figures.replica_hours, oracle, figures.cost))
+        assert 3.6 <= fixed.price_per_h <= 4.0, "a large one, or three small ones"
+
+    assert 0.0 <= regrets[0] < regrets[1]
 
 
 requests = st.lists(

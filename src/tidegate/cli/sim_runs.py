@@ -19,7 +19,7 @@ from tidegate.cli.sim_tables import Shown
 from tidegate.runtime.plain_journal import PlainJournal
 from tidegate.sim.chart import Chart, chart_of
 from tidegate.sim.figures import as_json
-from tidegate.sim.needs import oracle_of
+from tidegate.sim.needs import Fixed, oracle_of
 from tidegate.sim.oracle import Oracle
 from tidegate.sim.page import page
 from tidegate.sim.summary import summarize
@@ -84,13 +84,13 @@ def _run(
         summary = summarize(run)
         cpu_s = time.process_time() - began_s
     oracle: Oracle | None = None
-    static_peak = 0
+    fixed: Fixed | None = None
     if with_oracle:
         try:
-            oracle, static_peak = oracle_of(run)
+            oracle, fixed = oracle_of(run)
         except ValueError as error:
             raise click.UsageError(f"--oracle: {error}") from error
-    return Done(Shown(one.name, summary, cpu_s, oracle, static_peak), chart_of(run, one.name))
+    return Done(Shown(one.name, summary, cpu_s, oracle, fixed), chart_of(run, one.name))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.sim.needs import Fixed
 from tidegate.sim.oracle import Oracle, regret
 from tidegate.sim.summary import Spread, Summary
 
@@ -24,7 +25,8 @@ class Shown:
     summary: Summary
     cpu_s: float
     oracle: Oracle | None = None
-    static_peak: int = 0
+    fixed: Fixed | None = None
+    """The fleet that is always there and does as well as that."""
 
 
 def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
@@ -39,7 +41,7 @@ def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
             table.add_row(name, *cells)
     if any(run.oracle for run in shown):
         table.add_section()
-        table.add_row("cheapest known afterwards", *(_oracle_hours(run) for run in shown))
+        table.add_row("cheapest known afterwards", *(_oracle(run) for run in shown))
         table.add_row("regret", *(_regret(run) for run in shown))
         table.add_row("fixed fleet for the peak", *(_peak(run) for run in shown))
         if any(run.oracle and run.summary.attainment < 1.0 for run in shown):
@@ -109,22 +111,28 @@ _FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
 )
 
 
-def _oracle_hours(run: Shown) -> str:
-    return f"{run.oracle.replica_hours:.2f} h" if run.oracle else ""
+def _oracle(run: Shown) -> str:
+    if run.oracle is None:
+        return ""
+    cost = run.oracle.cost
+    return f"{run.oracle.replica_hours:.2f} h" if cost is None else f"{cost:.2f}"
 
 
 def _regret(run: Shown) -> str:
     if run.oracle is None:
         return ""
     mark = "" if run.summary.attainment >= 1.0 else " *"
-    return f"{regret(run.summary.replica_hours, run.oracle):+.0%}{mark}"
+    return f"{regret(run.summary.replica_hours, run.oracle, run.summary.cost):+.0%}{mark}"
 
 
 def _peak(run: Shown) -> str:
-    if run.oracle is None:
+    if run.fixed is None:
         return ""
-    hours = run.static_peak * run.summary.simulated_s / 3600.0
-    return f"{run.static_peak} replicas, {hours:.2f} h"
+    hours = run.summary.simulated_s / 3600.0
+    if len(run.fixed.counts) > 1:
+        mix = ", ".join(f"{count} {name}" for name, count in run.fixed.counts.items() if count)
+        return f"{mix or 'none'}, {hours * run.fixed.price_per_h:.2f}"
+    return f"{run.fixed.replicas} replicas, {hours * run.fixed.replicas:.2f} h"
 
 
 def _print_tenants(shown: Sequence[Shown], console: Console) -> None:

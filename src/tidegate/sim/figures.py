@@ -48,7 +48,8 @@ def as_json(
         if oracle is None
         else {
             "replica_hours": oracle.replica_hours,
-            "regret": regret(summary.replica_hours, oracle),
+            "cost": oracle.cost,
+            "regret": regret(summary.replica_hours, oracle, summary.cost),
         },
         "cpu_s": cpu_s,
         "simulated_s": summary.simulated_s,

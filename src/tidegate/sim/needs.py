@@ -14,18 +14,25 @@ decodes ``n`` sequences lasts ``a + b*n + c*K`` or longer and ``n`` is at most t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, takewhile
 
+from tidegate.core.fleet.replicas import size_in
+from tidegate.core.fleet.variants import DEFAULT
+from tidegate.core.lifecycle import State
+from tidegate.core.settings import FleetModel
 from tidegate.core.tiers import Tier
 from tidegate.engine.latency import LinearLaw, StepLaw
+from tidegate.sim.mixed_oracle import Kind, MixedDuties, cheapest_fixed, cheapest_mix, most_of_each
 from tidegate.sim.oracle import Duties, Oracle, cheapest_in_time, fewest_at_all_times
 from tidegate.sim.run import Run
 from tidegate.sim.scenario import ModelSetup, Slo
 from tidegate.workload.traces import Trace
 
 MOST_SLOTS = 20_000
+MIXED_SLOTS = 2_000
+"""Of several kinds there are many fleets to look at in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,33 +125,97 @@ def duties_of(trace: Trace, setup: ModelSetup, slo: Slo, start_s: float) -> Duti
     rows = zip(trace.arrived_s, trace.output_tokens, strict=True)
     last_s = max((_due_s(slo, at_s, output) for at_s, output in rows), default=0.0)
     slot_s = max(start_s / 10, last_s / MOST_SLOTS, 1.0)
-    slots = int(last_s // slot_s) + 1
-    came, due = array("d", bytes(8 * slots)), array("d", bytes(8 * slots))
-    for one in asked_of(trace, setup, slo):
-        came[int(one.arrived_s // slot_s)] += one.work_s
-        due[int(one.due_s // slot_s)] += one.work_s
-    waits = array("d", accumulate(arrived - done for arrived, done in zip(came, due, strict=True)))
+    came, waits = _by_slots(((one, one.work_s) for one in asked_of(trace, setup, slo)), slot_s, last_s)
     return Duties(slot_s=slot_s, work_s=came, may_wait_s=waits, start_s=start_s)
 
 
-def oracle_of(run: Run) -> tuple[Oracle, int]:
-    """The least that a fleet can cost that keeps the promise to all of a run's requests, and the number that a
-    fixed fleet would need for it.
+def mixed_duties_of(trace: Trace, ways: Mapping[str, ModelSetup], slo: Slo) -> MixedDuties:
+    """The same for replicas of several kinds, in money: slots of a tenth of the shortest start, or longer ones of half a
+    start at most, when there would be too many."""
+    prices = [setup.fleet.price_per_h / 3600.0 for setup in ways.values()]
+    asked = [list(asked_of(trace, setup, slo)) for setup in ways.values()]
+    costs = [
+        min(price * one.work_s for price, one in zip(prices, same, strict=True))
+        for same in zip(*asked, strict=True)
+    ]
+    kinds = [
+        Kind(
+            name=name,
+            price_per_s=price,
+            does_per_s=max(
+                (cost / one.work_s for cost, one in zip(costs, its, strict=True) if one.work_s), default=0.0
+            ),
+            start_s=_start_s(setup),
+        )
+        for (name, setup), price, its in zip(ways.items(), prices, asked, strict=True)
+    ]
+    start_s = min(kind.start_s for kind in kinds)
+    last_s = max((one.due_s for one in asked[0]), default=0.0)
+    slot_s = max(start_s / 10, min(last_s / MIXED_SLOTS, start_s / 2), last_s / MOST_SLOTS, 1.0)
+    came, may_wait = _by_slots(zip(asked[0], costs, strict=True), slot_s, last_s)
+    return MixedDuties(slot_s=slot_s, work=came, may_wait=may_wait, kinds=kinds)
+
+
+def _by_slots(
+    asked: Iterable[tuple[Asked, float]], slot_s: float, last_s: float
+) -> tuple[array[float], array[float]]:
+    """What comes in each slot, and of all that has come by its end what need not be done by then."""
+    slots = int(last_s // slot_s) + 1
+    came, due = array("d", bytes(8 * slots)), array("d", bytes(8 * slots))
+    for one, work in asked:
+        came[int(one.arrived_s // slot_s)] += work
+        due[int(one.due_s // slot_s)] += work
+    return came, array("d", accumulate(arrived - done for arrived, done in zip(came, due, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A fleet that is always there."""
+
+    counts: dict[str, int]
+    """By variant, where there are several."""
+    price_per_h: float
+
+    @property
+    def replicas(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+
+def oracle_of(run: Run) -> tuple[Oracle, Fixed]:
+    """The least that a fleet can cost that keeps the promise to all of a run's requests, and the fixed fleet that would
+    do: where the model has variants, in money, and of as many of each as would do alone or as the run had.
 
     Starts are of the shortest kind that the policy has, from disk or from sleep, and take the median time.
 
     Raises:
-        ValueError: the run has several models, or the model has variants.
+        ValueError: the run has several models, or variants of which warm replicas cost less than serving ones.
     """
     if len(run.scenario.models) != 1:
         raise ValueError("the oracle is for one model; this run has several")
     setup = next(iter(run.scenario.models.values()))
     if setup.variants:
-        raise ValueError("the oracle is for a model without variants")
+        ways = (setup, *setup.variants.values())
+        if setup.fleet.pool.max_warm and any(_is_cheaper_warm(way.fleet) for way in ways):
+            raise ValueError("of variants it has no bound where warm replicas cost less than serving ones")
+        mixed = mixed_duties_of(run.trace, {DEFAULT: setup, **setup.variants}, run.scenario.slo)
+        most = most_of_each(mixed, run.provision.most)
+        counts = cheapest_fixed(mixed, most) or most
+        names = [kind.name for kind in mixed.kinds]
+        fixed = Fixed(dict(zip(names, counts, strict=True)), 3600.0 * mixed.price_per_s(counts))
+        return cheapest_mix(mixed, most), fixed
+    duties = duties_of(run.trace, setup, run.scenario.slo, _start_s(setup))
+    fewest = fewest_at_all_times(duties)
+    fixed = Fixed({DEFAULT: fewest}, fewest * setup.fleet.price_per_h)
+    return cheapest_in_time(duties, max(fewest, run.provision.most)), fixed
+
+
+def _is_cheaper_warm(fleet: FleetModel) -> bool:
+    """Then it may be cheaper to be put aside than to be stopped and started, which the schedule does not know."""
+    return size_in(fleet, State.WARM).price_per_h < size_in(fleet, State.SERVING).price_per_h
+
+
+def _start_s(setup: ModelSetup) -> float:
     start = setup.cold_start
     start_s = start.total_s(Tier.CACHED, () if start.build is None else (start.build,))
-    if setup.fleet.pool.max_sleeping:
-        start_s = min(start_s, start.total_s(Tier.SLEEPING))
-    duties = duties_of(run.trace, setup, run.scenario.slo, start_s)
-    fewest = fewest_at_all_times(duties)
-    return cheapest_in_time(duties, max(fewest, run.provision.most)), fewest
+    return min(start_s, start.total_s(Tier.SLEEPING)) if setup.fleet.pool.max_sleeping else start_s

@@ -33,6 +33,9 @@ class Oracle:
     """Replicas that serve in each slot."""
     replica_hours: float
     """Starting and serving, as the bill has it."""
+    cost: float | None = None
+    """In money, where replicas are of several kinds: then that is what is bounded, and the hours are those of service in
+    the schedule. None: they are alike, and the hours say it all."""
 
 
 def cheapest(needs: Sequence[int], lead: int) -> int:
@@ -111,7 +114,7 @@ class Duties:
 
 
 _Path = tuple[int, "_Path"] | None
-_State = tuple[float, float, _Path]
+Way = tuple[float, float, _Path]
 """Cost so far, work left over, and how many served in each slot, the last first."""
 
 
@@ -122,13 +125,13 @@ def cheapest_in_time(duties: Duties, most: int) -> Oracle:
     than which none is both cheaper and leaves less work over.
     """
     up_s, down_s = duties.start_s - duties.edge_s, -duties.edge_s
-    states: list[list[_State]] = [[(0.0, 0.0, None)] for _ in range(most + 1)]
+    states: list[list[Way]] = [[(0.0, 0.0, None)] for _ in range(most + 1)]
     for slot, (work_s, may_wait_s) in enumerate(zip(duties.work_s, duties.may_wait_s, strict=True)):
         if slot:
-            states = _changed(states, up_s, down_s)
+            states = changed(states, up_s, down_s)
         for serving, ways in enumerate(states):
             paid_s = serving * duties.slot_s
-            states[serving] = _undominated(
+            states[serving] = undominated(
                 (cost_s + paid_s, left_s, (serving, path))
                 for cost_s, before_s, path in ways
                 if (left_s := max(0.0, before_s + work_s - paid_s)) <= may_wait_s + 1e-9
@@ -164,31 +167,33 @@ def _can_do(duties: Duties, replicas: int) -> bool:
     return True
 
 
-def _changed(states: list[list[_State]], up_s: float, down_s: float) -> list[list[_State]]:
+def changed(states: list[list[Way]], up_s: float, down_s: float) -> list[list[Way]]:
     """Some are started or stopped between two slots; both at once is never cheaper."""
-    rising: list[list[_State]] = []
+    rising: list[list[Way]] = []
     for ways in states:
         below = rising[-1] if rising else []
         rising.append(
-            _undominated([*ways, *((cost_s + up_s, left_s, path) for cost_s, left_s, path in below)])
+            undominated([*ways, *((cost_s + up_s, left_s, path) for cost_s, left_s, path in below)])
         )
-    falling: list[list[_State]] = []
+    falling: list[list[Way]] = []
     for ways in reversed(states):
         above = falling[-1] if falling else []
         falling.append(
-            _undominated([*ways, *((cost_s + down_s, left_s, path) for cost_s, left_s, path in above)])
+            undominated([*ways, *((cost_s + down_s, left_s, path) for cost_s, left_s, path in above)])
         )
-    return [_undominated([*up, *down]) for up, down in zip(rising, reversed(falling), strict=True)]
+    return [undominated([*up, *down]) for up, down in zip(rising, reversed(falling), strict=True)]
 
 
-def _undominated(ways: Iterable[_State]) -> list[_State]:
-    kept: list[_State] = []
+def undominated(ways: Iterable[Way]) -> list[Way]:
+    """Those than which none is both cheaper and leaves less over."""
+    kept: list[Way] = []
     for way in sorted(ways, key=itemgetter(0, 1)):
         if not kept or way[1] < kept[-1][1]:
             kept.append(way)
     return kept
 
 
-def regret(replica_hours: float, oracle: Oracle) -> float:
-    """How much more than the cheapest was spent, as a share of the cheapest."""
-    return replica_hours / oracle.replica_hours - 1.0 if oracle.replica_hours else 0.0
+def regret(replica_hours: float, oracle: Oracle, cost: float = 0.0) -> float:
+    """How much more than the cheapest was spent, as a share of the cheapest: of the money, where kinds differ."""
+    spent, least = (replica_hours, oracle.replica_hours) if oracle.cost is None else (cost, oracle.cost)
+    return spent / least - 1.0 if least else 0.0
