@@ -68,6 +68,51 @@ def test_people_get_a_table_with_a_verdict(trace):
     assert "how it does on other traffic is not known" in done.output
 
 
+@pytest.fixture
+def rising(tmp_path):
+    """A quarter of an hour of two requests a second; then thirty times as many for three minutes."""
+    path = tmp_path / "rising.csv"
+    times = [*(n / 2 for n in range(1_800)), *(900 + n / 60 for n in range(12_000))]
+    rows = [f"{at_s:.3f},{800 + n % 7 * 100},{100 + n % 5 * 30}" for n, at_s in enumerate(times)]
+    path.write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    return path
+
+
+def test_the_part_held_out_decides_what_is_taken(rising, tmp_path):
+    """Its first ten minutes are kept by one replica and everything that was tried; the cheapest drowns in the rise."""
+    out = tmp_path / "tuned.yaml"
+    asked = ("tune", "--trace", rising, "--hold-out", "0.4545", "--goal", "0.9", "--jobs", "2", "--json")
+    found = json.loads(tidegate(*asked, "--cold-start", "30s", "--trials", "20", "--out", out).stdout)
+    cheapest = found["frontier"][0]
+
+    assert cheapest["tuned"]["attainment"] > 0.99
+    assert cheapest["held_out"]["attainment"] < 0.9
+    assert found["taken"]["tuned"]["replica_hours"] > cheapest["tuned"]["replica_hours"]
+    assert found["taken"]["held_out"]["attainment"] >= 0.9
+    assert found["keeps_goal"] is True
+    assert "WARNING" not in out.read_text()
+    assert next(iter(load(out).models.values())).fleet.scaling.max_replicas >= 2
+
+
+def test_a_file_that_keeps_the_goal_on_one_part_only_says_so_and_ends_with_1(rising, tmp_path):
+    """Replicas take a minute to start: nothing that was tried is there when the rise comes."""
+    out = tmp_path / "tuned.yaml"
+    asked = ("tune", "--trace", rising, "--hold-out", "0.4545", "--jobs", "1", "--policy", "concurrency")
+    asked += ("--cold-start", "60s", "--trials", "8", "--out", out)
+    done = tidegate(*asked, "--json")
+    found = json.loads(done.stdout)
+
+    assert done.exit_code == 1
+    assert found["keeps_goal"] is False
+    most = max(one["held_out"]["attainment"] for one in found["frontier"])
+    assert most <= found["taken"]["held_out"]["attainment"] < 0.99
+    warning = "No setting kept 99.00% on the held-out part too; this one kept most there"
+    assert out.read_text().startswith(f"# WARNING: {warning}")
+    told = tidegate(*asked)
+    assert told.exit_code == 1
+    assert f"* taken: {warning}" in told.output
+
+
 def test_what_is_not_known_is_said(trace):
     done = tidegate("tune", "--trace", trace, "--policy", "magic")
 

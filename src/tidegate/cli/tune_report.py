@@ -43,17 +43,23 @@ class Report:
         slo = self.scenario.slo
         return f"TTFT {format_duration(slo.ttft_s)}, TPOT {format_duration(slo.tpot_s)}"
 
+    @property
+    def keeps_goal(self) -> bool:
+        """What was taken keeps the goal on the part tuned on, and on the one held out where there is one."""
+        held = self.held_out.get(self.taken.number)
+        return self.taken.score.attainment >= self.goal and (held is None or held.attainment >= self.goal)
+
     def verdict(self) -> str:
         """Whether what was taken keeps the goal, and where."""
         score, held = self.taken.score, self.held_out.get(self.taken.number)
         if score.attainment < self.goal:
-            return f"No setting kept {self.goal:.2%}; this one kept most."
+            return f"No setting kept {self.goal:.2%}; this one kept most: {score.attainment:.2%}."
         if held is None:
             return "Nothing was held out: how it does on other traffic is not known."
         if held.attainment < self.goal:
             return (
-                f"On the held-out part it keeps {held.attainment:.2%}, less than {self.goal:.2%}: "
-                "tune with a higher --goal, or on more traffic."
+                f"No setting kept {self.goal:.2%} on the held-out part too; this one kept most there: "
+                f"{held.attainment:.2%}. Tune on more of it, with a smaller --hold-out."
             )
         return f"It keeps the goal on the held-out part too: {held.attainment:.2%}."
 
@@ -69,10 +75,9 @@ def print_report(report: Report) -> None:
     click.echo(
         f"{'':<4}{'tuned on: kept':>14}{'hours':>9}{'regret':>8}{'held out: kept':>16}{'hours':>9}{'regret':>8}"
     )
-    rows = [*report.shown]
-    if report.tried[0].number not in {one.number for one in rows}:
-        rows.append(report.tried[0])
-    for one in rows:
+    rows = {one.number: one for one in [*report.shown, report.taken]}
+    by_cost = sorted(rows.values(), key=lambda one: one.score.replica_hours)
+    for one in by_cost if report.tried[0].number in rows else [*by_cost, report.tried[0]]:
         mark = "*" if one is report.taken else ""
         name = "as it was: " if one is report.tried[0] else ""
         kept, hours, regret = _cells(one.score)
@@ -81,7 +86,8 @@ def print_report(report: Report) -> None:
             f"{mark:<4}{kept:>14}{hours:>9}{regret:>8}{held_kept:>16}{held_hours:>9}{held_regret:>8}  "
             f"{name}{described(one.settings)}"
         )
-    click.echo(f"* taken: the cheapest that keeps {report.goal:.2%}. {report.verdict()}")
+    taken = f"the cheapest that keeps {report.goal:.2%}. " if report.keeps_goal else ""
+    click.echo(f"* taken: {taken}{report.verdict()}")
 
 
 def described(settings: Settings) -> str:
@@ -130,6 +136,7 @@ def one_object(report: Report) -> dict[str, Any]:
         "trials": len(report.tried),
         "before": told(report.tried[0]),
         "taken": told(report.taken),
+        "keeps_goal": report.keeps_goal,
         "verdict": report.verdict(),
         "frontier": [told(one) for one in report.shown],
     }
@@ -190,6 +197,8 @@ def _remarks(report: Report) -> list[str]:
         found.append(
             f"On the part held out: {held.attainment:.2%} for {held.replica_hours:.2f}, {held.regret or 0.0:+.0%}."
         )
+    if not report.keeps_goal:
+        found.insert(0, f"WARNING: {report.verdict()}")
     if report.taken.settings.margin != 1.0:
         found.append(
             f"The promise below is {report.taken.settings.margin:g} of what is to be kept: the law plans with this margin."

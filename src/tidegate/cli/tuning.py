@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
     from tidegate.core.scaling_settings import ScalingPolicy
     from tidegate.core.types import ModelId
+    from tidegate.planner.search import Tried
     from tidegate.planner.trial import Ground, Settings
+    from tidegate.sim.fluid import Score
     from tidegate.sim.scenario import Scenario
     from tidegate.workload.traces import Trace
 
@@ -40,7 +44,7 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
     default=0.3,
     show_default=True,
     type=click.FloatRange(0, 0.9),
-    help="Last part, not tuned on.",
+    help="Last part, not tuned on; it decides.",
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes; as many as there are cores.")
 @click.option("--profile", metavar="NAME", help="Engine and GPU: MODEL-GPUxCOUNT[-PRECISION].")
@@ -54,12 +58,13 @@ def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
     """Search for the settings that keep the promise on a trace for the least replica-hours.
 
     Tried in the fluid world, days in a second each: the five settings, the law, and how much tighter than the promise a
-    law plans. The last part of the trace is held out and only reported.
+    law plans. The last part of the trace is held out: of the settings that keep the goal on the first part the cheapest
+    that keeps it there too is taken. Exit code 1 when none does.
     """
     from rich.console import Console
 
     from tidegate.cli.tune_report import Report, print_report, write_all
-    from tidegate.planner.frontier import chosen, frontier, thinned
+    from tidegate.planner.frontier import able, frontier, thinned
     from tidegate.planner.trial import Ground, Settings, split
     from tidegate.sim.fluid import load_of_trace
 
@@ -78,11 +83,10 @@ def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
         )
     current = Settings.of(scaling)
     tried = _search(ground, current, options, Console(stderr=True))
-    found = frontier(_allowed(tried, options["policies"]))
-    taken = chosen(found, options["goal"])
-    shown = thinned(found, 8, taken)
-    rest = Ground(model, held_out, scenario) if sum(held_out.requests) else None
-    held = {one.number: rest.judge(one.settings) for one in [*shown, tried[0]]} if rest else {}
+    allowed = _allowed(tried, options["policies"])
+    shown = thinned(frontier(allowed), 8)
+    candidates = able(allowed, options["goal"])
+    taken, held = _held_out(Ground(model, held_out, scenario), candidates, [*shown, tried[0]], options)
     report = Report(
         trace_path.name, model, options["goal"], load, tuned_on, tried, shown, taken, held, scenario
     )
@@ -95,6 +99,28 @@ def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
         click.echo(msgspec.json.encode(one_object(report)).decode())
     else:
         print_report(report)
+    if not report.keeps_goal:
+        sys.exit(1)
+
+
+def _held_out(
+    rest: Ground, candidates: list[Tried], shown: list[Tried], options: dict[str, Any]
+) -> tuple[Tried, dict[int, Score]]:
+    """The one to take, and what was judged on the part held out; where nothing came then, the cheapest."""
+    from tidegate.planner.frontier import HeldOut
+    from tidegate.planner.search import judges
+
+    if not sum(rest.load.requests):
+        return candidates[0], {}
+    with ExitStack() as stack:
+        held = HeldOut(judges(stack, rest, _jobs(options)))
+        taken = held.choose(candidates, options["goal"])
+        held.judge(shown)
+    return taken, held.scores
+
+
+def _jobs(options: dict[str, Any]) -> int:
+    return options["jobs"] or os.cpu_count() or 1
 
 
 def _ground_of(
@@ -129,7 +155,7 @@ def _slot_s(span_s: float) -> float:
     return 2.0 if span_s <= 7_200 else 5.0
 
 
-def _search(ground: Ground, current: Settings, options: dict[str, Any], console: Console) -> list[Any]:
+def _search(ground: Ground, current: Settings, options: dict[str, Any], console: Console) -> list[Tried]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     from tidegate.planner.search import search
@@ -143,7 +169,7 @@ def _search(ground: Ground, current: Settings, options: dict[str, Any], console:
                 _policies(options["policies"]),
                 current,
                 options["trials"],
-                options["jobs"] or os.cpu_count() or 1,
+                _jobs(options),
                 options["seed"],
                 lambda done: bar.update(task, completed=done),
             )
@@ -153,7 +179,7 @@ def _search(ground: Ground, current: Settings, options: dict[str, Any], console:
             ) from error
 
 
-def _allowed(tried: list[Any], names: tuple[str, ...]) -> list[Any]:
+def _allowed(tried: list[Tried], names: tuple[str, ...]) -> list[Tried]:
     """Those whose law may be taken: the settings as they were are always tried first, whatever their law."""
     laws = set(_policies(names)) if names else {one.settings.policy for one in tried}
     found = [one for one in tried if one.settings.policy in laws]

@@ -21,6 +21,8 @@ ROW = 8
 """Proposals that are made before the first of them is judged."""
 STARTUP = 24
 """Drawn evenly before the estimator is asked."""
+ROOM = 2
+"""``max_replicas`` is never less than so many times what the busiest minute tuned on needs."""
 
 _ground: Ground | None = None
 """Of a process that judges."""
@@ -55,10 +57,10 @@ def search(
     # Each setting is estimated by itself: only some laws read some of them.
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP)
     study = optuna.create_study(directions=["minimize", "maximize"], sampler=sampler)
-    space = _Space(ground, policies)
+    space = Space(ground, policies, current)
     tried: list[Tried] = []
     with ExitStack() as stack:
-        judge_all = _judges(stack, ground, jobs)
+        judge_all = judges(stack, ground, jobs)
         tried.append(Tried(0, current, next(judge_all([current]))))
         while len(tried) < trials:
             row = [study.ask() for _ in range(min(ROW, trials - len(tried)))]
@@ -70,13 +72,15 @@ def search(
     return tried
 
 
-class _Space:
+class Space:
     """What may be proposed."""
 
-    def __init__(self, ground: Ground, policies: Sequence[ScalingPolicy]) -> None:
+    def __init__(self, ground: Ground, policies: Sequence[ScalingPolicy], current: Settings) -> None:
         self._names = [policy.value for policy in policies]
         self._slots = ground.scenario.models[ground.model].fleet.slots
         self._peak = max(1, ground.most_needed)
+        # Whoever is told of twice the traffic can still answer it; and nobody's ceiling is lowered for one quiet trace.
+        self._room = max(ROOM * self._peak, current.max_replicas)
 
     def suggest(self, trial: Any) -> Settings:
         """Settings in the ranges that make sense for this load; only those that the law reads are drawn."""
@@ -90,7 +94,7 @@ class _Space:
         return Settings(
             policy=policy,
             min_replicas=trial.suggest_int("min_replicas", 0, max(1, round(0.75 * self._peak))),
-            max_replicas=trial.suggest_int("max_replicas", self._peak, 2 * self._peak + 2),
+            max_replicas=trial.suggest_int("max_replicas", self._room, self._room + self._peak + 2),
             window_s=round(trial.suggest_float("window_s", 5.0, 300.0, log=True)),
             scale_down_delay_s=round(trial.suggest_float("scale_down_delay_s", 10.0, 1_800.0, log=True)),
             concurrency_target=target,
@@ -98,7 +102,7 @@ class _Space:
         )
 
 
-def _judges(stack: ExitStack, ground: Ground, jobs: int) -> Callable[[list[Settings]], Iterator[Score]]:
+def judges(stack: ExitStack, ground: Ground, jobs: int) -> Callable[[list[Settings]], Iterator[Score]]:
     """Something that judges a row, in order, here or in processes that each hold the load."""
     if jobs <= 1:
         return lambda row: map(ground.judge, row)
