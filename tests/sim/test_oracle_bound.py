@@ -81,7 +81,7 @@ def test_a_fixed_fleet_that_just_does_it_has_little_to_regret(number):
     assert 0.0 <= regret(figures.replica_hours, oracle) < 0.5
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     waves, st.sampled_from([5.0, 20.0]), st.integers(0, 2), st.sampled_from([5.0, 60.0]), st.floats(0.4, 4.0)
 )
@@ -93,7 +93,7 @@ def test_a_fleet_of_two_variants_that_keeps_the_promise_is_no_cheaper(waves, col
         price=(4.0, price),
         policy=ScalingPolicy.CONCURRENCY,
         min_replicas=least,
-        max_replicas=6,
+        max_replicas=4,
         cold_s=cold_s,
         scale_down_delay_s=delay_s,
         window_s=5.0,
@@ -109,21 +109,18 @@ def test_a_fleet_of_two_variants_that_keeps_the_promise_is_no_cheaper(waves, col
     assert fixed.counts.keys() == {"default", "small"}
 
 
-def test_a_mix_that_follows_a_wave_has_less_to_regret_than_large_replicas_alone():
-    """Two quiet quarters of an hour around a busy one, each in money."""
-    rows = steady(0.5, 900) + steady(15, 900, from_s=900) + steady(0.5, 900, from_s=1800)
-    settings = {"policy": ScalingPolicy.CONCURRENCY, "min_replicas": 1, "max_replicas": 6, "window_s": 10.0}
-    both = mixed(**settings, slo=Slo(ttft_s=60.0, tpot_s=1.0))
-    large = mixed(**settings, small=0, slo=Slo(ttft_s=60.0, tpot_s=1.0))
-    regrets = []
-    for scenario in (both, large):
-        done, figures = run(rows, scenario)
-        assert figures.attainment > 0.99
-        oracle, fixed = oracle_of(done)
-        regrets.append(regret(figures.replica_hours, oracle, figures.cost))
-        assert 3.6 <= fixed.price_per_h <= 4.0, "a large one, or three small ones"
+def test_of_a_quiet_model_with_a_busy_time_the_cheapest_is_cheaper_than_any_fixed_fleet():
+    rows = steady(0.5, 300) + steady(15, 300, from_s=300) + steady(0.5, 300, from_s=600)
+    settings = {"policy": ScalingPolicy.CONCURRENCY, "min_replicas": 1, "max_replicas": 4, "window_s": 10.0}
+    done, figures = run(rows, mixed(**settings, slo=Slo(ttft_s=60.0, tpot_s=1.0)))
+    oracle, fixed = oracle_of(done)
 
-    assert 0.0 <= regrets[0] < regrets[1]
+    assert figures.attainment > 0.99
+    assert fixed.price_per_h <= 4.0, "one large one does it"
+    assert 0.0 < oracle.cost < 0.9 * fixed.price_per_h * figures.simulated_s / 3600
+    assert regret(figures.replica_hours, oracle, figures.cost) == pytest.approx(
+        figures.cost / oracle.cost - 1.0
+    )
 
 
 requests = st.lists(
