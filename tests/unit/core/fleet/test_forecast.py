@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.scaling.forecast import BAND, DAY_S, EVERY_S, PLACE_S, Before, Forecast
+from tidegate.core.fleet.scaling.forecast import DAY_S, EVERY_S, PLACE_S, Before, Forecast
 
 LEAD_S = 900.0
 
@@ -59,15 +59,32 @@ def test_twice_the_traffic_of_yesterday_is_expected_to_stay_that():
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.lists(st.floats(0.0, 1e6), min_size=300, max_size=400))
-def test_it_stays_within_the_band_of_the_last_hour(rates):
+@given(
+    st.lists(st.floats(0.0, 1e6), min_size=300, max_size=400),
+    st.lists(st.floats(0.0, 10.0), min_size=12, max_size=12),
+)
+def test_it_says_at_most_three_times_the_highest_of_the_last_hour(rates, last_hour):
+    """Whatever came on the days before; twelve rates are an hour."""
     forecast = Forecast(0.05)
-    for number, rate in enumerate(rates * 3):
+    days = [*rates, *rates, *rates, *last_hour]
+    for number, rate in enumerate(days):
         forecast.add(rate, number * 300.0)
     forecast.is_believed = True
-    floor = forecast.floor(LEAD_S, len(rates) * 3 * 300.0)
+    floor = forecast.floor(LEAD_S, len(days) * 300.0)
 
-    assert floor is None or 0.0 <= floor <= BAND * max(rates) + 1e-9
+    assert floor is None or 0.0 <= floor <= 3.0 * max(last_hour) * 1.001  # rates are kept with four digits
+
+
+def test_on_a_holiday_it_says_at_most_three_times_what_the_last_hour_has_seen():
+    """One in five seconds since midnight, where at nine came thirteen a second on the days before: half of that, the least
+    that a trend makes of it, would be six."""
+    forecast = fed(tide, 2)
+    fed(lambda at_s: 0.2, 8.9 / 24, forecast, 2)
+    now_s = (2 + 8.9 / 24) * DAY_S
+
+    assert forecast.is_believed
+    assert tide(now_s + LEAD_S) > 12.0
+    assert forecast.floor(LEAD_S, now_s) == pytest.approx(0.6)
 
 
 # ---- what came before ----

@@ -38,9 +38,13 @@ class Fleet:
         self.is_heard = True
         self.page_age_s = 5.0
         """Of the engines' pages; None: they have none."""
+        self.pages_gone = 0
+        """So many replicas' pages do not come any more."""
         self.latency = True
         self.version = "v1"
         self.promise = Promise(2.0, 0.1)
+        self.late_s, self.left_over = 0.0, 0
+        """First tokens take so much longer than the load has it; and so many wait, whatever is free."""
         self.stuck = False
         """Nothing that starts gets ready."""
 
@@ -81,12 +85,12 @@ class Fleet:
         floor = int(self.there > 0 or self.now_s < 60)
         return Situation(
             demand=Demand(
-                queued=round(self.there - running),
+                queued=round(self.there - running) + self.left_over,
                 in_flight=round(running),
-                concurrency=round(self.there),
-                peak=round(self.there),
+                concurrency=round(self.there) + self.left_over,
+                peak=round(self.there) + self.left_over,
                 complete_since_s=0.0 if self.is_heard else None,
-                ttft_p90_s=0.2 + waits_s if self.latency and is_busy else None,
+                ttft_p90_s=0.2 + waits_s + self.late_s if self.latency and is_busy else None,
                 tpot_p90_s=(5.0 + 0.2 * self.each) / OUTPUT if self.latency and is_busy else None,
                 signals_at_s=self.now_s if self.latency else None,
                 past=self.past,
@@ -107,7 +111,7 @@ class Fleet:
             engines=tuple(
                 EngineSeen(
                     ReplicaId(f"{self.version}-{number}"),
-                    self.page_age_s,
+                    self.page_age_s if number >= self.pages_gone else 900.0,
                     round(self.each),
                     0,
                     0.5 * self.each / self.slots,
@@ -175,6 +179,19 @@ class TestUp:
         assert fleet.standing > asked
         assert fleet.standing <= 2 * asked + 4  # it waits long; each source still says what it says
 
+    @pytest.mark.parametrize("is_stuck, more", [(False, []), (True, [6])])
+    def test_for_one_that_is_far_beyond_its_time_another_is_ordered(self, is_stuck, more):
+        """Four carry the ten a second, and a fifth is held for the next step. It dies and is started anew: 100 s, a tenth
+        more or less. In time it is the fifth; of one that has not come after 160 s nothing is to be expected."""
+        fleet = Fleet(most=30).run(3000, lambda at_s: 2.0 + 2.0 * (at_s // 600))
+        began_s, fleet.stuck, fleet.numbers = fleet.now_s, is_stuck, []
+        fleet.serving -= 1
+        fleet.coming.append(began_s)
+        fleet.run(400, 10.0)
+
+        assert [number for _, number in fleet.numbers] == more
+        assert all(began_s + 150.0 <= at_s <= began_s + 200.0 for at_s, _ in fleet.numbers)
+
 
 class TestWhatCannotBeKept:
     """A request alone takes 26 ms a token; 20 ms are promised. Three a second come, and two full replicas end 5.6."""
@@ -224,6 +241,19 @@ class TestDown:
         assert all(step <= max(1, before // 4) for step, before in zip(steps, numbers, strict=False))
         assert len(steps) <= 16
 
+    def test_nobody_goes_while_first_tokens_are_late_though_the_ledger_needs_two_only(self):
+        """Three times what is promised, of some who wait for a replica that has their adapter: more replicas are no remedy,
+        and fewer would make it worse. Once the promise is kept they go."""
+        fleet = Fleet(serving=6)
+        fleet.late_s, fleet.left_over = 6.0, 2
+        fleet.run(900, 2.0)
+        assert fleet.numbers == []
+        assert fleet.said.asked <= 5, "it is not the demand that keeps them"
+
+        fleet.late_s, fleet.left_over = 0.0, 0
+        fleet.run(900, 2.0)
+        assert fleet.standing <= 2
+
     def test_two_and_one_do_not_take_turns(self):
         """Two at 0.7 of what one carries: one would be at 1.4. Hours of it."""
         fleet = Fleet(serving=2).run(3 * 3600, 3.9)
@@ -266,6 +296,16 @@ class TestWhatIsNotKnown:
 
         assert fleet.standing >= 5
         assert fleet.said.held_by in ("memory_unknown", "latency_unknown")
+
+    @pytest.mark.parametrize("gone, stays", [(1, 4), (2, 6), (4, 6), (6, 6)])
+    def test_nobody_goes_while_less_than_four_fifths_of_the_pages_come(self, gone, stays):
+        """Six replicas, work for two. One page of six is away, then of five: one goes each time. Of four it is a quarter."""
+        fleet = Fleet(serving=6).run(50, 8.0)
+        fleet.pages_gone = gone
+        fleet.run(900, 1.0)
+
+        assert fleet.standing == stays
+        assert fleet.said.held_by == "memory_unknown"
 
     def test_where_nobody_is_there_the_ledger_knows_as_much_as_a_page_that_does_not_come(self):
         fleet = Fleet(serving=5, least=0).run(50, 8.0)
