@@ -12,8 +12,11 @@ import msgspec
 
 from tidegate.core.events import FleetConfigured, ReplicaSeen, WeightsSeen
 from tidegate.core.fleet.artifacts import LEAST_BYTES
+from tidegate.core.fleet.kinds import StartKinds
 from tidegate.core.fleet.levers import Start, StartReport, report
 from tidegate.core.lifecycle import Seen, State
+from tidegate.core.nodes import Place
+from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.runtime.replay import JournalError, Replayed, event_of, read
 from tidegate.runtime.segments import segments
@@ -60,6 +63,7 @@ class _Order(msgspec.Struct, frozen=True):
     replica_id: str
     model: str = ""
     variant: str = ""
+    place: Place | None = None
 
 
 class StartBook:
@@ -73,7 +77,8 @@ class StartBook:
         self._kinds: dict[tuple[ModelId, str], _Kind] = defaultdict(_Kind)
         self._weights: dict[ModelId, WeightsSeen] = {}
         self._rates: dict[str, list[float]] = defaultdict(list)
-        self._engines: dict[ModelId, str] = {}
+        self._specs: dict[ModelId, FleetModel] = {}
+        self._nodes = StartKinds()
 
     def reports(self, sleeps: Callable[[str], bool]) -> list[StartReport]:
         """One for each model and kind that was started or woken; ``sleeps`` says which engines can sleep."""
@@ -86,7 +91,7 @@ class StartBook:
                 found.wakes_s,
                 found.failed,
                 rates,
-                can_sleep=sleeps(self._engines.get(model, "")),
+                can_sleep=sleeps(self._specs[model].engine if model in self._specs else ""),
             )
             for (model, kind), found in sorted(self._kinds.items())
         ]
@@ -96,8 +101,9 @@ class StartBook:
         replica_id = order.replica_id
         if name == "Launch":
             model = ModelId(order.model)
-            self._of[replica_id] = model, order.variant
-            self._ways[replica_id] = _Way(model, order.variant, now_s, State.REQUESTED, now_s)
+            kind = self._kind(model, order)
+            self._of[replica_id] = model, kind
+            self._ways[replica_id] = _Way(model, kind, now_s, State.REQUESTED, now_s)
             self._ending.discard(replica_id)  # a former run had another of that name
         elif name == "Wake":
             self._waking_s[replica_id] = now_s
@@ -105,8 +111,17 @@ class StartBook:
             self._ending.add(replica_id)
 
     def configured(self, event: FleetConfigured) -> None:
-        """Which engines there are."""
-        self._engines |= {model: spec.engine for model, spec in event.models.items()}
+        """Which engines there are, and which nodes."""
+        self._specs |= event.models
+        self._nodes.configure(event.nodes)
+
+    def _kind(self, model: ModelId, order: _Order) -> str:
+        """As the controller tells starts apart."""
+        spec = self._specs.get(model)
+        if spec is None or order.place is None:
+            return order.variant
+        spec = next((spec.as_variant(one) for one in spec.variants if one.name == order.variant), spec)
+        return self._nodes.at(order.variant, spec, order.place)
 
     def weights(self, event: WeightsSeen) -> None:
         """What is on a disk, and how it came there. The same fetch told twice is one."""

@@ -1,5 +1,5 @@
 """How long it takes until a replica serves, learned from the last ones of its kind: for each model, tier and kind of
-replica by itself, which is its variant. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold
+replica by itself: its variant, and the node it is on. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold
 start. Of a kind that has not been seen its settings speak, and the model's other kinds where those say nothing.
 
 One number is the median, since one slow pull is not the rule. For plans with a risk the starts are taken for
@@ -14,6 +14,7 @@ from math import erf, exp, log, sqrt
 from statistics import NormalDist, fmean, median, pstdev
 
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
+from tidegate.core.fleet.kinds import StartKinds
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.knowledge import KnownStarts
 from tidegate.core.lifecycle import State
@@ -89,6 +90,7 @@ class ColdStarts:
 
     def __init__(self) -> None:
         self.artifacts = ArtifactBook()
+        self.kinds = StartKinds()
         self._took_s: dict[_Key, dict[str, deque[float]]] = {}
         self._readiness: dict[tuple[_Key, str], Readiness] = {}
         self._stages: dict[ModelId, dict[tuple[Tier, str], dict[str, deque[float]]]] = {}
@@ -134,9 +136,9 @@ class ColdStarts:
                     self._stages_of(one.model, one.tier, one.kind, stage).extend(kept)
         self._readiness.clear()
 
-    def view(self, model: ModelId, otherwise_s: float | None) -> StartsView:
-        """The model's cold starts as they are known now."""
-        readiness = self.readiness(model, otherwise_s)
+    def view(self, model: ModelId, otherwise_s: float | None, kind: str = "") -> StartsView:
+        """The model's cold starts as they are known now; how long one of this kind takes."""
+        readiness = self.readiness(model, otherwise_s, kind=kind)
         stages: dict[str, list[float]] = {}
         for (tier, _), known in self._stages.get(model, {}).items():
             if tier is Tier.COLD:
@@ -193,14 +195,14 @@ class ColdStarts:
             took_s = self.wakes_in_s(replica)
         else:
             begins_s = replica.weights_here_s
-            took_s = self.expected_s(replica.model, replica.spec.expected_start_s, kind=replica.variant)
+            kind = self.kinds.of(replica)
+            took_s = self.expected_s(replica.model, replica.spec.expected_start_s, kind=kind)
         return None if begins_s is None or took_s is None else begins_s + took_s
 
     def wakes_in_s(self, replica: Replica) -> float | None:
         """From the order to wake up to serving; None when that is not known."""
-        return self.expected_s(
-            replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING, replica.variant
-        )
+        kind = self.kinds.of(replica)
+        return self.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING, kind)
 
     def _without_fetching(
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str

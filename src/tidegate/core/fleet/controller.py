@@ -60,6 +60,7 @@ from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.scaling.wishes import Wish
 from tidegate.core.fleet.standing import standing_of
 from tidegate.core.fleet.starts import StartBudget
+from tidegate.core.fleet.variants import OWN
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
 from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import State
@@ -177,7 +178,11 @@ class FleetController:
                     by_model.get(route.model, []),
                     self._demand,
                     self._keeper.roster.last_failure.get(route.model),
-                    cold.view(route.model, self._plans[route.model].spec.expected_start_s),
+                    cold.view(
+                        route.model,
+                        self._plans[route.model].spec.expected_start_s,
+                        cold.kinds.of_next(route.model, OWN),
+                    ),
                 )
                 for route in self._model_routes(now_s)
             ),
@@ -255,6 +260,7 @@ class FleetController:
         self._plans = plans
         self._demand.keep_only(plans)
         self._keeper.roster.cold.artifacts.keep_only(plans)
+        self._keeper.roster.cold.kinds.configure(event.nodes)
         self._keeper.configure(plans)
         self._places.configure(
             event.nodes, [plan.size_as(name) for plan in plans.values() for name in plan.variants.specs]
@@ -271,6 +277,9 @@ class FleetController:
         wishes: list[Wish] = []
         self._spending.pass_to(now_s)
         launching = self._launching(now_s)
+        for plan, variant, place in self._places.next_starts(self._plans.values(), replicas):
+            kinds = self._keeper.roster.cold.kinds
+            kinds.expect(plan.model, variant, plan.spec_as(variant), place)
         for model, plan in self._plans.items():
             demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
             standing = standing_of(plan, by_model.get(model, ()), self._keeper.roster.cold, now_s)

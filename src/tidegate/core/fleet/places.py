@@ -9,7 +9,7 @@ kept at a time, for the one that has waited longest. Who sleeps there may wake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tidegate.core.fleet.demand import DemandBook
@@ -19,7 +19,7 @@ from tidegate.core.fleet.replicas import Replica, Replicas
 from tidegate.core.fleet.scaling.wishes import NO_PLACE, Grant, Wish
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.fleet.warmpool import Crew
-from tidegate.core.nodes import NOWHERE, Node
+from tidegate.core.nodes import NOWHERE, Node, Place
 from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
@@ -47,6 +47,9 @@ class Places:
         self._since_s: dict[ModelId, float] = {}
         """Since when each model waits for a place."""
         self._kept: Kept | None = None
+        self._kinds = 0
+        self._looked: tuple[list[Place], Kept | None] | None = None
+        """What stood, and was kept, when it was last said where the next ones would go."""
 
     def __repr__(self) -> str:
         return f"<Places {len(self._nodes)} nodes, {len(self._since_s)} wait>"
@@ -71,6 +74,8 @@ class Places:
     def configure(self, nodes: tuple[Node, ...], sizes: Iterable[Size]) -> None:
         """These are the nodes, and replicas of these sizes may be started."""
         self._nodes = nodes
+        self._kinds = len({gpu.kind for node in nodes for gpu in node.gpus})
+        self._looked = None
         self._outlook = Outlook(sizes)
         if self._kept is not None and all(node.name != self._kept.node for node in nodes):
             self._kept = None
@@ -92,6 +97,23 @@ class Places:
     def is_kept_for(self, model: ModelId) -> bool:
         """A node is kept free for this model."""
         return self._kept is not None and self._kept.model == model
+
+    def next_starts(self, plans: Iterable[Plan], replicas: Replicas) -> Iterator[tuple[Plan, str, Place]]:
+        """Where the next replica of each variant would go: now, or on empty nodes while there is no place for it. Nothing
+        where that is as it was at the last look, as it always is on nodes of one kind."""
+        look = (replicas.places(), self._kept) if self._kinds > 1 else ([], None)
+        empty = self.bare()
+        if empty is None or look == self._looked:
+            return
+        self._looked = look
+        ground = self.ground(replicas) or empty
+        for plan in plans:
+            is_kept_for = self.is_kept_for(plan.model)
+            for variant, size in plan.variants.sizes.items():
+                if size.needs_place and (
+                    place := ground.find(size, is_kept_for=is_kept_for) or empty.find(size, is_kept_for=True)
+                ):
+                    yield plan, variant, place
 
     def ground_beside(
         self,

@@ -101,14 +101,15 @@ class Reserves:
             self._mixes[plan.model] = _Mix(held, plan.reserve, plan.desired, now_s + MIX_EVERY_S)
 
     def _worked_out(self, plan: Plan, growth: Growth) -> Held:
-        kind, cold = plan.reserve, self._cold
-        spec, pool = plan.spec_as(kind), plan.spec.pool
+        variant, cold = plan.reserve, self._cold
+        spec, pool = plan.spec_as(variant), plan.spec.pool
+        kind = cold.kinds.of_next(plan.model, variant)
         sure = 1.0 - pool.risk
         wake_s = cold.readiness(plan.model, pool.expected_wake_s, Tier.SLEEPING, kind).quantile_s(sure)
         away_s = cold.readiness(plan.model, spec.expected_start_s, kind=kind).quantile_s(sure)
         # Nobody ever serves more than the most.
         spare = max(0, spec.scaling.max_replicas - plan.desired)
-        share = plan.variants.share(kind)
+        share = plan.variants.share(variant)
         rise = [
             (at_s, min(spare, ceil(more / share - EPS)))
             for at_s, more in growth.staircase(pool.risk, plan.desired)

@@ -49,7 +49,8 @@ class Roster:
     def ready_s(self, plan: Plan, variant: str) -> float:
         """From a launch to serving, as far as that is known; what is not known is not held against it."""
         otherwise_s = plan.spec_as(variant).expected_start_s
-        return self.cold.start_s(plan.model, otherwise_s, variant, unknown_s=0.0) or 0.0
+        kind = self.cold.kinds.of_next(plan.model, variant)
+        return self.cold.start_s(plan.model, otherwise_s, kind, unknown_s=0.0) or 0.0
 
     def launch(
         self,
@@ -68,7 +69,8 @@ class Roster:
             if place is None:
                 break
             replica = self.replicas.launch(plan.model, plan.spec_as(variant), place, now_s, variant)
-            replica.fetch_s = self.cold.fetch_s(plan.model, replica.spec.expected_start_s, variant)
+            kind = self.cold.kinds.of(replica)
+            replica.fetch_s = self.cold.fetch_s(plan.model, replica.spec.expected_start_s, kind)
             why, where = because or plan.because, place if place.gpus else None
             effects.append(Launch(replica.replica_id, plan.model, why, variant, where))
         return effects

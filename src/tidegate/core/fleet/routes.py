@@ -202,7 +202,8 @@ def _wakes_in_s(sleepers: Sequence[Replica], cold: ColdStarts) -> float | None:
 
 
 def _start_takes_s(plan: Plan, cold: ColdStarts) -> float | None:
-    return cold.start_s(plan.model, plan.spec_as(plan.following).expected_start_s, plan.following)
+    kind = cold.kinds.of_next(plan.model, plan.following)
+    return cold.start_s(plan.model, plan.spec_as(plan.following).expected_start_s, kind)
 
 
 def _sum(moment_s: float | None, span_s: float | None) -> float | None:

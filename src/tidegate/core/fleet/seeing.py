@@ -114,13 +114,15 @@ class Seeing:
         replica.ready_s = now_s
         took_s = now_s - replica.launched_s - (replica.fetch_s or 0.0)
         stages = named(replica.stages_s, dict(event.parts))
-        self._roster.cold.learn(replica.model, took_s, kind=replica.variant, stages=stages)
+        cold = self._roster.cold
+        cold.learn(replica.model, took_s, kind=cold.kinds.of(replica), stages=stages)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()
 
     def _note_woken(self, replica: Replica, since_s: float, now_s: float) -> None:
-        self._roster.cold.learn(replica.home, now_s - since_s, Tier.SLEEPING, replica.variant)
+        cold = self._roster.cold
+        cold.learn(replica.home, now_s - since_s, Tier.SLEEPING, cold.kinds.of(replica))
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()

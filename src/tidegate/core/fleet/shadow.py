@@ -245,7 +245,8 @@ class Shadow:
         if not self._variants.is_mixed:
             return standing.readiness.median_s or 0.0  # of the nearest tier that holds one
         expected_s = self._variants.specs[variant].expected_start_s
-        return cold.readiness(self._model, expected_s, kind=variant).median_s or 0.0
+        kind = cold.kinds.of_next(self._model, variant)
+        return cold.readiness(self._model, expected_s, kind=kind).median_s or 0.0
 
 
 def _named(place: int) -> ReplicaId:

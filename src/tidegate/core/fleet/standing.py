@@ -97,10 +97,11 @@ def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: Sequence[Re
     if warm:
         return Readiness(PROMOTION_S)
     if asleep:
-        kind = min(asleep, key=lambda replica: replica.spec.price_per_h).variant
+        kind = cold.kinds.of(min(asleep, key=lambda replica: replica.spec.price_per_h))
         return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING, kind)
     following = plan.following
-    return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=following)
+    kind = cold.kinds.of_next(plan.model, following)
+    return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=kind)
 
 
 def _engine_seen(replica: Replica, page: EngineReported, share: float, now_s: float) -> EngineSeen:

@@ -6,10 +6,11 @@ import pytest
 
 from tidegate.core.effects import Launch
 from tidegate.core.events import DemandReported
+from tidegate.core.fleet.kinds import StartKinds
 from tidegate.core.fleet.places import Places
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Gpu, Node, Place
-from tidegate.core.settings import Variant
+from tidegate.core.settings import FleetModel, Variant
 from tidegate.core.tiers import Tier
 from tidegate.core.types import DemandReport, ModelDemand, ModelId, ReplicaLoad
 
@@ -343,3 +344,81 @@ def test_a_turn_looks_the_nodes_through_as_often_for_many_that_find_no_place_as_
         world.tick(1)
         counts.append(len(looks))
     assert counts[0] == counts[1] > 0
+
+
+def coming_s(world):
+    """When each that comes up is expected to serve."""
+    routes = world.table.routes
+    return {str(each.replica_id): each.expected_ready_s for each in routes if each.expected_ready_s}
+
+
+def test_how_long_starts_take_is_learned_for_each_kind_of_node(world, quick):
+    """Twenty seconds on one and ninety on the other would be expected to take fifty-five on both."""
+    world.configure(0, {M: quick(gpus=1)}, [node("a", 2, "h100"), node("b", 2, "l4")])
+    load(world, 0, m=2)
+    world.ready(20, "m-1")
+    world.ready(20, "m-2", 9001)
+    load(world, 21, m=3)
+    assert world.places == {"m-1": ("a", (0,)), "m-2": ("a", (1,)), "m-3": ("b", (0,))}
+    assert coming_s(world) == {"m-3": 21 + 20}  # another kind's, while nothing is known of this one
+    world.ready(111, "m-3", 9002)
+    world.exited(1_000, "m-1", "killed")
+    load(world, 1_000, m=3)
+    assert world.places["m-4"] == ("a", (0,))
+    assert coming_s(world) == {"m-4": 1_000 + 20}
+    world.ready(1_020, "m-4", 9003)
+    world.exited(2_000, "m-3", "killed")
+    load(world, 2_000, m=3)
+    assert world.places["m-5"] == ("b", (0,))
+    assert coming_s(world) == {"m-5": 2_000 + 90}
+
+
+def test_the_next_start_takes_as_long_as_where_it_will_go(world, quick):
+    models = {M: quick(gpus=1), SMALL: quick(gpus=1)}
+    world.configure(0, models, [node("a", 2, "h100"), node("b", 2, "l4")])
+    load(world, 0, m=1, small=0)
+    load(world, 1, m=1, small=1)
+    world.ready(20, "m-1")
+    world.ready(20, "small-1", 9001)
+    load(world, 21, m=2, small=1)
+    world.ready(111, "m-2", 9002)
+    load(world, 112, m=2, small=1)
+    assert [world.places[name][0] for name in ("m-1", "small-1", "m-2")] == ["a", "a", "b"]
+    assert world.model_route().growth_s == 90  # a is full
+    assert world.view(112).starts.median_s == pytest.approx(90)
+    run(world, 113, 125, m=2, small=0)
+    world.exited(126, "small-1")
+    assert world.model_route().growth_s == 20
+    assert world.view(126).starts.median_s == pytest.approx(20)
+
+
+def test_wake_ups_are_learned_for_each_kind_of_node(world, quick):
+    """Two seconds on one, and nine on the other."""
+    spec = quick(gpus=1, min_replicas=0, pool={"max_sleeping": 2, "sleep_after_s": 0.0})
+    world.configure(0, {M: spec}, [node("a", 1, "h100"), node("b", 1, "l4")])
+    load(world, 0, m=2)
+    world.ready(20, "m-1")
+    world.ready(90, "m-2", 9001)
+    for since in (91, 191):
+        run(world, since, since + 20, m=0)
+        for name in ("m-1", "m-2"):
+            world.seen(since + 20, name, Seen.SLEPT)
+        load(world, since + 30, m=2)
+        if since == 191:
+            assert coming_s(world) == {"m-1": 221 + 2, "m-2": 221 + 9}
+        world.seen(since + 32, "m-1", Seen.WOKEN)
+        world.seen(since + 39, "m-2", Seen.WOKEN)
+
+
+def test_a_variant_that_names_its_gpus_is_its_own_kind_and_so_is_a_fleet_without_kinds():
+    kinds = StartKinds()
+    kinds.configure([node("a", 1, "h100"), node("b", 1)])
+    a, b = Place("a", (0,)), Place("b", (0,))
+    anywhere = FleetModel(engine="vllm")
+    assert kinds.at("", anywhere, a) == "h100"
+    assert kinds.at("fp8", anywhere, a) == "fp8/h100"
+    assert kinds.at("fp8", replace(anywhere, kind="h100"), a) == "fp8"
+    assert kinds.at("", anywhere, b) == kinds.at("", anywhere, Place("gone", (0,))) == ""
+    assert kinds.at("fp8", anywhere, b) == kinds.of_next(M, "fp8") == "fp8"
+    kinds.expect(M, "fp8", anywhere, a)
+    assert kinds.of_next(M, "fp8") == "fp8/h100"
