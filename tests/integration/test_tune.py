@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from tidegate.cli.main import cli
+from tidegate.cli.progress import Lines
 from tidegate.config import load
 
 
@@ -64,7 +65,7 @@ def test_people_get_a_table_with_a_verdict(trace):
         *("--policy", "concurrency", "--hold-out", "0"),
     )
 
-    assert "* taken: the cheapest that keeps 99.00%" in done.output
+    assert "> taken: the cheapest that keeps 99.00%" in done.output
     assert "how it does on other traffic is not known" in done.output
 
 
@@ -110,7 +111,7 @@ def test_a_file_that_keeps_the_goal_on_one_part_only_says_so_and_ends_with_1(ris
     assert out.read_text().startswith(f"# WARNING: {warning}")
     told = tidegate(*asked)
     assert told.exit_code == 1
-    assert f"* taken: {warning}" in told.output
+    assert f"> taken: {warning}" in told.output
 
 
 def test_what_is_not_known_is_said(trace):
@@ -135,3 +136,33 @@ def test_only_a_law_that_was_asked_for_is_taken(trace, tmp_path):
     nothing = tidegate("tune", "--trace", trace, "--policy", "cron")
     assert nothing.exit_code == 2
     assert "--policy cron: without a schedule in the policy file nothing asks for replicas" in nothing.stderr
+
+
+def test_a_regret_without_the_whole_promise_is_marked_as_simulate_marks_it(trace):
+    """One replica that takes long to start: what it saves it does not keep."""
+    asked = ("tune", "--trace", trace, "--jobs", "1", "--cold-start", "100s", "--hold-out", "0")
+    done = tidegate(*asked, "--rate-scale", "8", "--trials", "6", "--policy", "concurrency")
+    rows = [line for line in done.output.splitlines() if " replicas, window " in line]
+    assert any("100.00%" not in row for row in rows)
+    for row in rows:
+        assert ("100.00%" in row) != ("% * " in row), row
+    assert "* The cheapest keeps the promise to all requests; these did not" in done.output
+
+
+def test_what_takes_minutes_says_so_where_no_bar_is_seen():
+    """200 settings, one judged every 2 s at first and then every 10 s, in a pipe."""
+    now_s, said = [0.0], []
+    lines = Lines("tuning", said.append, lambda: now_s[0])
+    for done in range(1, 201):
+        now_s[0] += 2.0 if done <= 100 else 10.0
+        lines.show(done / 200)
+    assert said[:2] == ["tuning: 8% in 30 s, about 370 s to go", "tuning: 15% in 60 s, about 340 s to go"]
+    assert said[-1].startswith("tuning: ")
+    assert len(said) == 1_200 // 30
+
+    said.clear()
+    quick = Lines("tuning", said.append, lambda: now_s[0])
+    for done in range(1, 201):
+        now_s[0] += 0.04
+        quick.show(done / 200)
+    assert said == []

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tidegate.cli.progress import Lines
 from tidegate.cli.sim_policies import Named
 from tidegate.cli.sim_tables import Shown
 from tidegate.runtime.plain_journal import PlainJournal
@@ -44,7 +45,8 @@ def run_all(
     *,
     with_oracle: bool,
 ) -> list[Done]:
-    """Run every policy, with a bar for each while people look on. The journal is of the first."""
+    """Run every policy, with a bar for each while people look on, else with a line now and then. The journal is of the
+    first."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -59,7 +61,8 @@ def run_all(
         kept = stack.enter_context(PlainJournal(journal, "simulation")) if journal else None
         for one in named:
             task = bar.add_task(one.name, total=1.0)
-            done.append(_run(one, trace, seed, kept, partial(_show, bar, task), with_oracle=with_oracle))
+            show = partial(_show, bar, task) if console.is_terminal else Lines(f"simulating {one.name}").show
+            done.append(_run(one, trace, seed, kept, show, with_oracle=with_oracle))
             bar.update(task, completed=1.0)
             kept = None
     return done

@@ -19,6 +19,8 @@ from tidegate.planner.trial import Settings
 from tidegate.sim.fluid import Load, Score
 from tidegate.sim.scenario import Scenario
 
+NOT_ALL = "* The cheapest keeps the promise to all requests; these did not, and may be cheaper for that."
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -73,21 +75,26 @@ def print_report(report: Report) -> None:
     )
     click.echo(title)
     click.echo(
-        f"{'':<4}{'tuned on: kept':>14}{'hours':>9}{'regret':>8}{'held out: kept':>16}{'hours':>9}{'regret':>8}"
+        f"{'':<4}{'tuned on: kept':>14}{'hours':>9}{'regret':>10}{'held out: kept':>16}{'hours':>9}{'regret':>10}"
     )
     rows = {one.number: one for one in [*report.shown, report.taken]}
     by_cost = sorted(rows.values(), key=lambda one: one.score.replica_hours)
-    for one in by_cost if report.tried[0].number in rows else [*by_cost, report.tried[0]]:
-        mark = "*" if one is report.taken else ""
+    listed = by_cost if report.tried[0].number in rows else [*by_cost, report.tried[0]]
+    for one in listed:
+        mark = ">" if one is report.taken else ""
         name = "as it was: " if one is report.tried[0] else ""
         kept, hours, regret = _cells(one.score)
         held_kept, held_hours, held_regret = _cells(report.held_out.get(one.number))
         click.echo(
-            f"{mark:<4}{kept:>14}{hours:>9}{regret:>8}{held_kept:>16}{held_hours:>9}{held_regret:>8}  "
+            f"{mark:<4}{kept:>14}{hours:>9}{regret:>10}{held_kept:>16}{held_hours:>9}{held_regret:>10}  "
             f"{name}{described(one.settings)}"
         )
     taken = f"the cheapest that keeps {report.goal:.2%}. " if report.keeps_goal else ""
-    click.echo(f"* taken: {taken}{report.verdict()}")
+    click.echo(f"> taken: {taken}{report.verdict()}")
+    told = [one.score for one in listed]
+    told += [report.held_out[one.number] for one in listed if one.number in report.held_out]
+    if not all(map(_keeps_all, told)):
+        click.echo(NOT_ALL)
 
 
 def described(settings: Settings) -> str:
@@ -109,7 +116,13 @@ def described(settings: Settings) -> str:
 def _cells(score: Score | None) -> tuple[str, str, str]:
     if score is None:
         return "", "", ""
-    return f"{score.attainment:.2%}", f"{score.replica_hours:.2f}", f"{score.regret or 0.0:+.0%}"
+    mark = "  " if _keeps_all(score) else " *"
+    return f"{score.attainment:.2%}", f"{score.replica_hours:.2f}", f"{score.regret or 0.0:+.0%}{mark}"
+
+
+def _keeps_all(score: Score) -> bool:
+    """To the digits that are shown."""
+    return round(score.attainment, 4) >= 1.0
 
 
 def one_object(report: Report) -> dict[str, Any]:
@@ -190,7 +203,7 @@ def _remarks(report: Report) -> list[str]:
         f"Found by `tidegate tune` on {report.trace}: {len(report.tried)} settings tried, {report.slo}.",
         (
             f"On the part tuned on it keeps {score.attainment:.2%} for {score.replica_hours:.2f} replica-hours, "
-            f"{score.regret or 0.0:+.0%} beside the cheapest known afterwards."
+            f"{score.regret or 0.0:+.0%} beside the cheapest known afterwards, which keeps all of it."
         ),
     ]
     if held is not None:

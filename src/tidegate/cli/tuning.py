@@ -158,20 +158,29 @@ def _slot_s(span_s: float) -> float:
 def _search(ground: Ground, current: Settings, options: dict[str, Any], console: Console) -> list[Tried]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from tidegate.cli.progress import Lines
     from tidegate.planner.search import search
 
+    lines, trials = Lines("tuning"), options["trials"]
     columns = (TextColumn("tuning"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=options["trials"])
+        task = bar.add_task("", total=trials)
+
+        def show(done: int) -> None:
+            if console.is_terminal:
+                bar.update(task, completed=done)
+            else:
+                lines.show(done / trials)
+
         try:
             return search(
                 ground,
                 _policies(options["policies"]),
                 current,
-                options["trials"],
+                trials,
                 _jobs(options),
                 options["seed"],
-                lambda done: bar.update(task, completed=done),
+                show,
             )
         except ImportError as error:
             raise click.UsageError(
