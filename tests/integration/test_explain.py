@@ -194,3 +194,80 @@ def test_a_file_about_other_models_is_refused(under):
 
     assert done.exit_code == 2
     assert "the file has none of these" in done.output
+
+
+POOLED = """
+fleet: {gpus: [0, 1, 2, 3, 4, 5, 6, 7]}
+models:
+  m:
+    engine: emulated
+    slots: 16
+    gpus: 1
+    price: 2.50/h
+    shadow: kpa
+    expected_start: 30s
+    pool: {min_warm: 1, max_warm: 2, max_sleeping: 2, sleep_after: 10s, expected_wake: 4s}
+    scaling: {policy: concurrency, min_replicas: 1, max_replicas: 6, window: 30s, scale_down_delay: 20s,
+              concurrency_target: 8}
+"""
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory):
+    """One request a second, ten from 60 s to 180 s, one again; a replica is held warm, and kpa looks on."""
+    folder = tmp_path_factory.mktemp("pooled")
+    times = (
+        [n * 1.0 for n in range(60)]
+        + [60 + n * 0.1 for n in range(1200)]
+        + [180 + n * 1.0 for n in range(90)]
+    )
+    rows = [f"{at_s:.3f},{400 + n % 5 * 100},{150 + n % 3 * 50}" for n, at_s in enumerate(times)]
+    (folder / "trace.csv").write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    (folder / "pool.yaml").write_text(POOLED)
+    told = [
+        tidegate(
+            *("simulate", folder / "pool.yaml", "--trace", folder / "trace.csv", "--cold-start", "20s"),
+            *("--settle", "2m", "--journal", folder / "day.jsonl", *more),
+        )
+        for more in ([], ["--json"])
+    ]
+    return folder / "day.jsonl", told[0].output, json.loads(told[1].stdout)
+
+
+def test_what_a_pool_starts_is_explained_by_the_pool_and_not_by_the_number_that_serves(pooled):
+    """m-2 was said to have come of the last decision about the number, which had never asked for it."""
+    journal, _, _ = pooled
+    found = json.loads(tidegate("explain", journal, "--json").stdout)
+    first, grown = found["pools"][0], found["pools"][1]
+
+    assert (first["at_s"], first["pool"]["warm"], first["pool"]["held_by"]) == (0.0, 1, "min_warm")
+    assert [order["replica_id"] for order in first["orders"]][:2] == ["m-2", "m-3"]
+    assert {order["order"] for one in found["decisions"] for order in one["orders"]} == {"Promote"}
+    inputs = grown["pool"]["inputs"]
+    assert inputs["risk"] == 0.05
+    assert inputs["rise_in_5s"] == 1.0
+    assert grown["pool"]["fewer"]["uncovered"] == grown["pool"]["chosen"]["uncovered"] + 1
+    assert grown["pool"]["more"]["cost_per_h"] == grown["pool"]["chosen"]["cost_per_h"] + 2.5
+
+    by_pool, of_number = tidegate("explain", journal, "m-2").output.split("pool decision p1")[::-1]
+    assert "Launch m-2 on GPU 1 of local: the pool is short of it" in by_pool
+    assert "Promote m-2: 2 wanted, and it is warm" in of_number
+    assert "Launch" not in of_number
+    assert "up to 1 more is needed before a start is over" in tidegate("explain", journal, "p2").output
+    assert re.search(r"^ +p1  0\.0 s +1 warm, 0 asleep", tidegate("explain", journal).output, re.MULTILINE)
+
+
+def test_the_shadow_is_named_beside_each_decision_and_scored_at_the_end(pooled):
+    journal, told, figures = pooled
+    listed = tidegate("explain", journal)
+    second = tidegate("explain", journal, "2")
+
+    assert "in the shadow kpa would have 1: " in listed.output
+    assert "m: the shadow kpa beside what acted, both as predicted" in listed.output
+    assert re.search(r"^  shadow    kpa would have \d: ", second.output, re.MULTILINE)
+
+    score = figures["shadows"]["m"]
+    assert score["policy"] == "kpa"
+    assert score["regret"] == pytest.approx(score["acting"]["cost"] / score["cost"] - 1.0)
+    assert f"Regret {score['regret']:+.1%}: what acted has cost so much more than kpa would have." in told
+    assert re.search(rf"cost +{score['cost']:.2f} +{score['acting']['cost']:.2f}$", told, re.MULTILINE)

@@ -79,7 +79,7 @@ def test_several_policies_stand_in_a_list_with_the_oracle(trace):
 
     assert [run["policy"] for run in runs] == ["built-in", "static:2", "slo-keda"]
     assert runs[1]["replicas"]["mean_provisioned"] == pytest.approx(2.0)
-    assert list(runs[1]["oracle"]) == ["replica_hours", "regret"]
+    assert list(runs[1]["oracle"]) == ["replica_hours", "cost", "regret"]
     assert runs[1]["oracle"]["regret"] > runs[0]["oracle"]["regret"]
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from tidegate.cli.moments import SINCE_1970_S, Moment, shown
+from tidegate.cli.explaining_lists import INDENT, list_all, print_inputs, print_orders
+from tidegate.cli.explaining_pools import explain_pool
+from tidegate.cli.moments import Moment, shown
+from tidegate.cli.shadows import in_a_line, share, so_far
 
 if TYPE_CHECKING:
     from tidegate.core.effects import Decision
-    from tidegate.runtime.decided import Recorded
+    from tidegate.core.types import ModelId
+    from tidegate.runtime.decided import Decided, Recorded, RecordedPool
 
 LISTED = 20
 
@@ -40,13 +44,13 @@ def explain_command(
 ) -> None:
     """Say why a decision was made, from the journal that it was written to.
 
-    ID is a decision's number in the list, or a replica's id: then the decision that started or ended it. Without an ID
-    the decisions that changed a number are listed, the last ones if they are many. With --request it says where a request
-    was sent, and what each replica with room would have cost it.
+    ID is a decision's number in the list, with a p before it one about a pool, or a replica's id: then the decisions that
+    started or ended it. Without an ID the decisions that changed something are listed, the last ones if they are many. With
+    --request it says where a request was sent, and what each replica with room would have cost it.
     """
     import msgspec
 
-    from tidegate.runtime.decided import decisions
+    from tidegate.runtime.decided import Decided
     from tidegate.runtime.replay import JournalError, journal_files
 
     try:
@@ -54,48 +58,53 @@ def explain_command(
         if request_id is not None:
             _explain_request(files, request_id, as_json=as_json)
             return
-        found = list(decisions(files))
+        found = Decided(files, None if model is None else cast("ModelId", model))
     except JournalError as error:
         raise click.UsageError(str(error)) from error
-    of = len(found)
-    if model is not None:
-        found = [one for one in found if one.decision.model == model]
-    if not found:
+    if not found.decisions:
         raise click.ClickException(f"{journal} has no decision" + (f" about {model!r}" if model else ""))
     chosen = _chosen(found, which, at_s)
     if as_json:
-        meant = found if chosen is None else chosen
-        click.echo(msgspec.json.encode({"decisions": meant}).decode())
+        meant = {"decisions": found.decisions, "pools": found.pools} if chosen is None else chosen
+        if chosen is None:
+            meant |= {"prefetches": found.fetched, "shadows": found.shadows}
+        click.echo(msgspec.json.encode(meant).decode())
     elif chosen is None:
-        _list(found, show_all=show_all)
+        list_all(found, None if show_all else LISTED)
     else:
-        for one in chosen:
-            _explain(one, of)
+        for one in chosen["decisions"]:
+            _explain(one, found.of)
+        for about in chosen["pools"]:
+            explain_pool(about, found.of_pools)
 
 
-def _chosen(found: list[Recorded], which: str | None, at_s: float | None) -> list[Recorded] | None:
-    """The decisions that are meant; None for all of them."""
+def _chosen(found: Decided, which: str | None, at_s: float | None) -> dict[str, Any] | None:
+    """The decisions that are meant, about numbers and about pools; None for all of them."""
     if which is not None and at_s is not None:
         raise click.UsageError("an ID and --at say different things; name one of them")
     if at_s is not None:
-        in_force = {one.decision.model: one for one in found if one.at_s <= at_s}
+        in_force = {one.decision.model: one for one in found.decisions if one.at_s <= at_s}
+        pools = {one.pool.model: one for one in found.pools if one.at_s <= at_s}
         if not in_force:
-            raise click.UsageError(f"--at {shown(at_s)}: the first decision is at {shown(found[0].at_s)}")
-        return list(in_force.values())
+            first = found.decisions[0]
+            raise click.UsageError(f"--at {shown(at_s)}: the first decision is at {shown(first.at_s)}")
+        return {"decisions": list(in_force.values()), "pools": list(pools.values())}
     if which is None:
         return None
-    if which.isdecimal():
-        named = [one for one in found if one.number == int(which)]
-    else:
-        named = [one for one in found if any(order.replica_id == which for order in one.orders)]
-    if not named:
-        what = (
-            f"no decision {which}: there are"
-            if which.isdecimal()
-            else f"no decision about a replica {which}; decisions are"
-        )
-        raise click.UsageError(f"{what} {found[0].number} to {found[-1].number}")
-    return named
+
+    def is_meant(one: Recorded | RecordedPool, mark: str) -> bool:
+        return which == f"{mark}{one.number}" or any(order.replica_id == which for order in one.orders)
+
+    decisions = [one for one in found.decisions if is_meant(one, "")]
+    pools_meant = [one for one in found.pools if is_meant(one, "p")]
+    if not decisions and not pools_meant:
+        numbers = f"{found.decisions[0].number} to {found.decisions[-1].number}"
+        if which.isdecimal():
+            raise click.UsageError(f"no decision {which}: there are {numbers}")
+        if found.pools:
+            numbers += f" and p{found.pools[0].number} to p{found.pools[-1].number}"
+        raise click.UsageError(f"no decision about a replica {which}; decisions are {numbers}")
+    return {"decisions": decisions, "pools": pools_meant}
 
 
 def _explain_request(files: list[Path], request_id: str, *, as_json: bool) -> None:
@@ -116,25 +125,6 @@ def _explain_request(files: list[Path], request_id: str, *, as_json: bool) -> No
 # ---- for people ----
 
 
-def _list(found: list[Recorded], *, show_all: bool) -> None:
-    """Two lines a decision; those that changed nothing are counted only, unless all are asked for."""
-    changes = [one for one in found if one.decision.before != one.decision.desired]
-    listed = found if show_all else changes[-LISTED:]
-    click.echo(f"{'':>6}  {'at':<23}{'replicas':<10}{'kept with one less, as decided, one more':<42}held by")
-    for one in listed:
-        decision = one.decision
-        guesses = (decision.fewer, decision.chosen, decision.more)
-        kept = " / ".join(_share(guess.attainment) for guess in guesses)
-        change = f"{decision.before} -> {decision.desired}"
-        click.echo(
-            f"{one.number:>6}  {shown(one.at_s, 1):<23}{change:<10}{kept:<42}{decision.held_by or 'nothing'}"
-        )
-        click.echo(f"{'':>8}{decision.model}: {decision.because}")
-    of = f"{len(found)} decisions, {len(changes)} of them changed a number"
-    rest = "" if show_all else f"; the last {len(listed)} of those are here, --all shows every one"
-    click.echo(f"{of}{rest}. `tidegate explain JOURNAL NUMBER` says more.")
-
-
 def _explain(one: Recorded, of: int) -> None:
     decision = one.decision
     click.echo(f"decision {one.number} of {of}, {shown(one.at_s)}, {one.source}")
@@ -143,29 +133,21 @@ def _explain(one: Recorded, of: int) -> None:
     click.echo(f"  because   {decision.because}")
     click.echo(f"  held by   {_held(decision)}")
     click.echo(f"  heard     {one.event}")
-    inputs = ", ".join(f"{name} {_input(value)}" for name, value in decision.inputs.items())
-    click.echo(textwrap.fill(inputs, 100, initial_indent="  inputs    ", subsequent_indent=" " * 12))
+    if one.shadow is not None:
+        click.echo(f"  shadow    {in_a_line(one.shadow)}")
+        click.echo(textwrap.fill(so_far(one.shadow), 100, initial_indent=INDENT, subsequent_indent=INDENT))
+    print_inputs(decision.inputs)
     click.echo(
         f"\n  {'':<12}{'replicas':>9}{'slots':>7}{'without a slot':>16}{'promise kept':>14}{'cost per h':>12}"
     )
     rows = (("one less", decision.fewer), ("as decided", decision.chosen), ("one more", decision.more))
     for name, guess in rows:
         click.echo(
-            f"  {name:<12}{guess.replicas:>9}{guess.slots:>7}{guess.queued:>16}{_share(guess.attainment):>14}"
+            f"  {name:<12}{guess.replicas:>9}{guess.slots:>7}{guess.queued:>16}{share(guess.attainment):>14}"
             f"{guess.cost_per_h:>12.2f}"
         )
     click.echo(f"  {_verdict(decision)}")
-    for order in one.orders:
-        variant = f" ({order.variant})" if order.variant else ""
-        place = f" on {order.place}" if order.place else ""
-        click.echo(
-            f"\n  {shown(order.at_s)}  {order.order} {order.replica_id}{variant}{place}: {order.because}"
-        )
-    click.echo()
-
-
-def _input(value: float) -> str:
-    return f"{value:,.6g}" if value < SINCE_1970_S else shown(value, 1)
+    print_orders(one.orders)
 
 
 def _change(decision: Decision) -> str:
@@ -195,7 +177,3 @@ def _verdict(decision: Decision) -> str:
         f"One less would keep {lost:.1f} points less of the next minute's promise and save {saved:.2f} an hour; "
         f"one more would keep {gained:.1f} points more for {costs:.2f}."
     )
-
-
-def _share(value: float | None) -> str:
-    return "?" if value is None else f"{value:.1%}"

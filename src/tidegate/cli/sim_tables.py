@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tidegate.cli.shadows import print_shadows
 from tidegate.sim.needs import Fixed
 from tidegate.sim.oracle import Oracle, regret
 from tidegate.sim.summary import Spread, Summary
@@ -49,6 +50,8 @@ def print_table(shown: Sequence[Shown], title: str, console: Console) -> None:
     table.add_section()
     table.add_row("computed in", *(f"{run.cpu_s:.2f} s" for run in shown))
     console.print(table)
+    for run in shown:
+        print_shadows(run.summary.shadows, f" of {run.policy}" if len(shown) > 1 else "")
     _print_nodes(shown, console)
     _print_tenants(shown, console)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from tidegate.core.nodes import Place
 from tidegate.core.outcomes import Outcome
 from tidegate.core.types import DemandReport, FlowId, ModelId, ReplicaId, RequestId, RouteTable
@@ -212,6 +214,8 @@ class Prefetch:
     model: ModelId
     node: str
     because: str
+    inputs: dict[str, float] = field(default_factory=dict)
+    """The numbers that it was decided on. What is not known is left out."""
 
 
 @value
@@ -233,6 +237,36 @@ class Prediction:
     attainment: float | None = None
     """Share of the requests of the next minute that would keep the promise (``core.fleet.predicting``); None when
     nothing is known of their lengths or of what a replica can do."""
+
+
+@value
+class PoolPrediction:
+    """What holding so many beside those that serve was predicted to mean."""
+
+    held: int
+    uncovered: int
+    """Replicas that may be needed, at the pool's risk, before they would serve."""
+    cost_per_h: float
+
+
+@value
+class Pooled:
+    """What a model's pool is to hold beside those that serve, with what that was made from."""
+
+    model: ModelId
+    warm: int
+    sleeping: int
+    cached: bool
+    """The weights are to be on the node's disk."""
+    because: str
+    held_by: str | None
+    """What keeps it from being the cheapest mix: a bound of the pool, or the caps of the fleet."""
+    inputs: dict[str, float]
+    fewer: PoolPrediction
+    chosen: PoolPrediction
+    more: PoolPrediction
+    variant: str = ""
+    """Of what is missing; empty: as the model's own settings say."""
 
 
 @value

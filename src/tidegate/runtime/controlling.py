@@ -13,6 +13,7 @@ from tidegate.core.effects import (
     Demote,
     Launch,
     LoadAdapter,
+    Pooled,
     Prefetch,
     Promote,
     PublishRoutes,
@@ -80,6 +81,7 @@ class ControlOwner:
                 Prefetch: lambda effect: self._fleets[effect.model].prefetch(effect),
                 PublishRoutes: self._publish_routes,
                 Decision: self._decided,
+                Pooled: self._pooled,
                 Shadowed: self._shadowed,
             },
         )
@@ -170,6 +172,10 @@ class ControlOwner:
         self._told_to_stop.add(order.replica_id)
         for fleet in dict.fromkeys(self._fleets.values()):
             fleet.stop(order)
+
+    def _pooled(self, said: Pooled) -> None:
+        held = f"{said.warm} warm and {said.sleeping} asleep"
+        log.info("%s: the pool is to hold %s: %s", said.model, held, said.because)
 
     def _shadowed(self, said: Shadowed) -> None:
         log.debug("%s: %s would have %d replicas: %s", said.model, said.policy, said.desired, said.because)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tidegate.core.effects import Shadowed
 from tidegate.sim.oracle import Oracle, regret
 from tidegate.sim.summary import Spread, Summary
 
@@ -10,7 +11,7 @@ def as_json(
     summary: Summary, *, policy: str, trace: str, cpu_s: float, oracle: Oracle | None = None
 ) -> dict[str, object]:
     """One object, its keys in this order. A percentile that falls among requests without an answer is null. ``nodes`` is
-    there where the controller knows them."""
+    there where the controller knows them, ``shadows`` where a second policy looked on."""
     found: dict[str, object] = {
         "policy": policy,
         "trace": trace,
@@ -54,12 +55,31 @@ def as_json(
         "cpu_s": cpu_s,
         "simulated_s": summary.simulated_s,
     }
+    if summary.shadows:
+        found["shadows"] = {shadow.model: _shadow(shadow) for shadow in summary.shadows}
     if summary.nodes:
         found["nodes"] = {
             node.name: {"gpu_hours_used": node.used, "gpu_hours": node.there, "cost": node.cost}
             for node in summary.nodes
         }
     return found
+
+
+def _shadow(shadow: Shadowed) -> dict[str, object]:
+    """Both courses as predicted by one model; the acting one was measured too, and that is above."""
+    return {
+        "policy": shadow.policy,
+        "judged_s": shadow.judged_s,
+        "attainment": shadow.attainment,
+        "replica_hours": shadow.replica_hours,
+        "cost": shadow.cost,
+        "acting": {
+            "attainment": shadow.acting_attainment,
+            "replica_hours": shadow.acting_replica_hours,
+            "cost": shadow.acting_cost,
+        },
+        "regret": shadow.regret,
+    }
 
 
 def _spread(found: Spread) -> dict[str, float | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.core.effects import Decision
+from tidegate.core.effects import Decision, Shadowed
 from tidegate.sim.pace import Pace
 from tidegate.sim.provision import Provision
 from tidegate.sim.scenario import Scenario
@@ -28,6 +28,8 @@ class Run:
     series: Series
     decisions: tuple[tuple[float, Decision], ...]
     """Every decision and when it was made."""
+    shadows: tuple[Shadowed, ...]
+    """How each model's second policy stood at the end, where there is one."""
     launches: int
     cold_starts_s: tuple[float, ...]
     """From launch to ready, of each replica that got there."""

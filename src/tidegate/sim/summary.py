@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from tidegate.core.effects import Decision
+from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.nodes import Node
 from tidegate.core.outcomes import Outcome
 from tidegate.core.windows import percentile
@@ -118,6 +118,8 @@ class Summary:
     turns: int
     nodes: tuple[NodeHours, ...] = ()
     """Where the controller knows them."""
+    shadows: tuple[Shadowed, ...] = ()
+    """Second policies beside those that acted, both as predicted."""
 
 
 def summarize(run: Run) -> Summary:
@@ -167,6 +169,7 @@ def summarize(run: Run) -> Summary:
         simulated_s=run.simulated_s,
         turns=run.turns,
         nodes=tuple(_node_hours(run, node) for node in run.scenario.nodes),
+        shadows=run.shadows,
     )
 
 

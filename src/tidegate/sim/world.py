@@ -14,6 +14,7 @@ from tidegate.core.effects import (
     Decision,
     Demote,
     Launch,
+    Pooled,
     Promote,
     PublishRoutes,
     Shadowed,
@@ -96,9 +97,10 @@ class World:
         kernel = self._kernel = Kernel()
         dice = SeededDice(seed)
         self._gateway = SimGateway(trace, scenario, kernel, dice, journal, self._report)
+        self._controller = FleetController()
         self._control = Turns(
             "fleet",
-            FleetController(),
+            self._controller,
             kernel,
             journal,
             {
@@ -108,6 +110,7 @@ class World:
                 Wake: lambda order: self._fleet.wake(order),
                 Promote: _routed,
                 Demote: _routed,
+                Pooled: _routed,
                 Shadowed: _routed,
                 PublishRoutes: self._publish,
                 Decision: lambda decision: self._decisions.append((kernel.now_s, decision)),
@@ -142,6 +145,7 @@ class World:
             pace=self._fleet.pace,
             series=self._series,
             decisions=tuple(self._decisions),
+            shadows=tuple(m.shadow for m in self._controller.state(now_s).models if m.shadow is not None),
             launches=self._fleet.launches,
             cold_starts_s=tuple(self._fleet.cold_starts_s),
             simulated_s=now_s,

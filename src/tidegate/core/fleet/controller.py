@@ -19,6 +19,7 @@ from tidegate.core.effects import (
     Demote,
     Launch,
     LoadAdapter,
+    Pooled,
     Prefetch,
     Promote,
     PublishRoutes,
@@ -92,6 +93,7 @@ FleetEffect = (
     | UnloadAdapter
     | Prefetch
     | PublishRoutes
+    | Pooled
     | Decision
     | Shadowed
     | WakeAt

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tidegate.core.effects import Demote, Promote, Sleep, Wake
+from tidegate.core.effects import Demote, Pooled, Promote, Sleep, Wake
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.leaving import Leaving
 from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.plan import Plan
+from tidegate.core.fleet.pooltold import pooled
 from tidegate.core.fleet.replicas import Replica, Replicas, size_in
 from tidegate.core.fleet.reserves import Reserves
 from tidegate.core.fleet.roster import Order
@@ -45,6 +46,7 @@ class Pools:
         self._leaving = leaving
         self.reserves = Reserves(cold)
         self._grants: dict[ModelId, PoolGrant] = {}
+        self._told: dict[ModelId, Pooled] = {}
 
     def __repr__(self) -> str:
         return f"<Pools {self.reserves!r}>"
@@ -66,6 +68,8 @@ class Pools:
         before the room is free is held where it is started. ``ground``: the nodes with what is to serve, if somebody is
         to be started.
         """
+        if not self._told.keys() <= plans.keys():
+            self._told = {model: told for model, told in self._told.items() if model in plans}
         pooled = [plan for plan in plans.values() if plan.spec.pool.is_used]
         if not pooled:
             self._grants = {}
@@ -179,6 +183,24 @@ class Pools:
             now_s,
             is_known=plan.demand.complete_since_s is not None,
         )
+
+    def is_to_hold(self, model: ModelId) -> bool:
+        """This pool was said to hold somebody."""
+        told = self._told.get(model)
+        return told is not None and bool(told.warm or told.sleeping)
+
+    def tell(self, plan: Plan, todo: Upkeep) -> Pooled | None:
+        """What this pool is to hold, when there is something new to say of it."""
+        told = pooled(
+            plan,
+            todo,
+            self.granted(plan.model),
+            self.reserves.inputs(plan.model),
+            self._told.get(plan.model),
+        )
+        if told is not None:
+            self._told[plan.model] = told
+        return told
 
     def short(self, plan: Plan, crew: Crew) -> int:
         """How many more of this model, than are warm or asleep now, the pool waits for."""

@@ -59,29 +59,37 @@ class Prefetcher:
             if wanted is Prefetching.OFF:
                 continue
             for seen in self._artifacts.nodes_without(model):
-                because = self._reason(wanted, seen, forecast(model), now_s, is_bought=model in bought)
-                if because is not None and model not in busy and self._is_due(seen, now_s):
+                order = self._order(wanted, seen, forecast(model), now_s, is_bought=model in bought)
+                if order is not None and model not in busy and self._is_due(seen, now_s):
                     self._ordered_s[model, seen.node] = now_s
-                    orders.append(Prefetch(model, seen.node, because))
+                    orders.append(order)
         return orders
 
     def _is_due(self, seen: WeightsSeen, now_s: float) -> bool:
         ordered_s = self._ordered_s.get((seen.model, seen.node))
         return ordered_s is None or now_s >= ordered_s + AGAIN_S
 
-    def _reason(
+    def _order(
         self, wanted: Prefetching, seen: WeightsSeen, forecast: Forecast, now_s: float, *, is_bought: bool
-    ) -> str | None:
-        if wanted is Prefetching.ALWAYS:
-            return "its weights are to be on every node"
-        if is_bought:
-            return "the best mix for what its demand may rise by has its weights on the disk"
+    ) -> Prefetch | None:
         fetch_s = self._artifacts.fetch_s(seen.model, seen.node, 0.9)
+        inputs = {} if fetch_s is None else {"fetch_s": fetch_s}
+        if wanted is Prefetching.ALWAYS:
+            return Prefetch(seen.model, seen.node, "its weights are to be on every node", inputs)
+        if is_bought:
+            mix = "the best mix for what its demand may rise by has its weights on the disk"
+            return Prefetch(seen.model, seen.node, mix, inputs)
         ahead_s = AHEAD_UNKNOWN_S if fetch_s is None else min(DAY_S, max(AHEAD_LEAST_S, SLOWED * fetch_s))
         before = forecast.before(ahead_s, now_s)
         if before is None:
             return None
         when = "a day ago" if before.days_ago == 1 else f"{before.days_ago} days ago"
-        return (
+        came = (
             f"{before.requests_per_s:.2g} requests/s came {when}, within {ahead_s / 60:.0f} min of this time"
         )
+        inputs |= {
+            "ahead_s": ahead_s,
+            "requests_per_s": before.requests_per_s,
+            "days_ago": float(before.days_ago),
+        }
+        return Prefetch(seen.model, seen.node, came, inputs)

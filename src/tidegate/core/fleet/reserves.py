@@ -38,6 +38,8 @@ class _Mix:
     """The number for which it was: what a sleeping model needs beside it is another thing than what a busy one does."""
     due_s: float
     """When it is to be worked out anew."""
+    inputs: dict[str, float]
+    """The numbers that it was worked out from."""
 
 
 class Reserves:
@@ -74,6 +76,11 @@ class Reserves:
         sleeping = _enough(found.held.sleeping * share, [*beds, *line[warm:]], share)
         return Held(warm, sleeping, found.held.uncovered, found.held.price_per_h, found.held.cached)
 
+    def inputs(self, model: ModelId) -> dict[str, float]:
+        """What its mix was worked out from."""
+        found = self._mixes.get(model)
+        return found.inputs if found else {}
+
     def remember(self, model: ModelId) -> tuple[KnownSpan, ...]:
         """Of this model's growth, what outlives this process."""
         growth = self._growth.get(model)
@@ -97,10 +104,11 @@ class Reserves:
         mix = self._mixes.get(plan.model)
         is_for = (plan.desired, plan.reserve)
         if mix is None or now_s >= mix.due_s or is_for != (mix.desired, mix.variant):
-            held = self._worked_out(plan, growth)
-            self._mixes[plan.model] = _Mix(held, plan.reserve, plan.desired, now_s + MIX_EVERY_S)
+            held, inputs = self._worked_out(plan, growth)
+            due_s = now_s + MIX_EVERY_S
+            self._mixes[plan.model] = _Mix(held, plan.reserve, plan.desired, due_s, inputs)
 
-    def _worked_out(self, plan: Plan, growth: Growth) -> Held:
+    def _worked_out(self, plan: Plan, growth: Growth) -> tuple[Held, dict[str, float]]:
         variant, cold = plan.reserve, self._cold
         spec, pool = plan.spec_as(variant), plan.spec.pool
         kind = cold.kinds.of_next(plan.model, variant)
@@ -127,7 +135,11 @@ class Reserves:
         )
         here_s = cold.readiness(plan.model, spec.expected_start_s, Tier.CACHED, kind).quantile_s(sure)
         disk = None if here_s is None else Disk(here_s, pool.cached_price_per_h)
-        return mix_with_disk(rise, offers, inf if away_s is None else away_s, pool.slack_s, disk)
+        held = mix_with_disk(rise, offers, inf if away_s is None else away_s, pool.slack_s, disk)
+        told = {"start_s": away_s, "cached_start_s": here_s, "wake_s": offers[1].wake_s}
+        inputs = {name: span_s for name, span_s in told.items() if span_s is not None}
+        inputs |= {f"rise_in_{at_s:g}s": float(more) for at_s, more in rise}
+        return held, {"risk": pool.risk, "slack_s": pool.slack_s, **inputs}
 
 
 def _enough(asked: float, there: Sequence[float], share: float) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from tidegate.core.effects import Demote, Launch, Promote, Sleep, Stop, Wake
+from tidegate.core.effects import Demote, Launch, Pooled, Promote, Sleep, Stop, Wake
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
@@ -24,7 +24,7 @@ from tidegate.core.types import ModelId
 FAILURES_KEPT = 50
 """How many failures of the whole fleet can be looked at; each model's last one is always kept."""
 
-Order = Launch | Promote | Demote | Sleep | Wake | Stop
+Order = Launch | Promote | Demote | Sleep | Wake | Stop | Pooled
 
 
 class Roster:

@@ -16,7 +16,7 @@ from tidegate.core.fleet.pooling import Pools
 from tidegate.core.fleet.renewing import Renewing
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.roster import Order, Roster
-from tidegate.core.fleet.warmpool import Crew
+from tidegate.core.fleet.warmpool import FOR_POOL, Crew
 from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
@@ -60,7 +60,8 @@ class Staffing:
                 continue
             else:
                 effects += self._staff(plan, replicas, launching, now_s)
-            if plan.spec.pool.is_used or any(r.is_warm or r.state is State.SLEEPING for r in replicas):
+            is_pooled = plan.spec.pool.is_used or self._pools.is_to_hold(model)
+            if is_pooled or any(r.is_warm or r.state is State.SLEEPING for r in replicas):
                 pooled.append(plan)
         # Last, so that what serves has had the room.
         for plan in pooled:
@@ -123,12 +124,14 @@ class Staffing:
         effects += self._leaving.drain(outdated, "its settings have changed", now_s)
         crew = Crew.of(mine)
         todo = self._pools.look_at(plan, crew, now_s)
+        told = self._pools.tell(plan, todo)
+        effects += [told] if told is not None else []
         for replica, because in todo.to_end:
-            effects += self._leaving.drain([replica], f"the pool: {because}", now_s)
+            effects += self._leaving.drain([replica], f"{FOR_POOL}: {because}", now_s)
         for replica, because in todo.to_sleep:
-            effects.append(self._pools.put_to_sleep(plan, replica, f"the pool: {because}", now_s))
+            effects.append(self._pools.put_to_sleep(plan, replica, f"{FOR_POOL}: {because}", now_s))
         if todo.to_wake:
-            because = "the pool: one more warm"
+            because = f"{FOR_POOL}: one more warm"
             effects += self._pools.wake(plan, crew.asleep, todo.to_wake, launching, because, now_s)
         if todo.missing:
             effects += self._fill_pool(plan, mine, todo.missing, launching, now_s)
@@ -142,5 +145,5 @@ class Staffing:
         most = plan.spec_as(plan.reserve).own_max_replicas
         if most is not None:
             missing = min(missing, most - len(alike))
-        coming_up, because = sum(r.is_coming_up for r in alike), "the pool is short of it"
+        coming_up, because = sum(r.is_coming_up for r in alike), f"{FOR_POOL} is short of it"
         return self._roster.launch(plan, missing, coming_up, launching, now_s, because, plan.reserve)

@@ -22,6 +22,9 @@ from tidegate.core.fleet.tiers import Held
 from tidegate.core.lifecycle import State
 from tidegate.core.settings import Pool
 
+FOR_POOL = "the pool"
+"""So begins the reason of each order that is given to keep a pool, and of no other."""
+
 
 def in_line(replicas: Iterable[Replica]) -> list[Replica]:
     """Those that could serve at once: the one that has been warm for longest first."""
@@ -110,6 +113,11 @@ class Upkeep:
     to_wake: int
     missing: int
     """To be started for the pool."""
+    warm: int
+    asleep: int
+    """So many are to be held."""
+    mix: Held
+    """What the cheapest mix asks for."""
 
 
 def may_return(pool: Pool, crew: Crew | Beside, grant: PoolGrant) -> bool:
@@ -181,7 +189,8 @@ def upkeep(
     short = asked_warm - len(crew.warm) - coming  # 5
     to_wake = max(0, min(short, len(asleep) - asked_asleep))
     has = len(crew.warm) + coming + len(crew.asleep) + len(crew.dozing)
-    return Upkeep(to_sleep, to_end, to_wake, max(0, asked_warm + asked_asleep - has))
+    missing = max(0, asked_warm + asked_asleep - has)
+    return Upkeep(to_sleep, to_end, to_wake, missing, asked_warm, asked_asleep, asked)
 
 
 def _surplus(crew: Crew | Beside, pool: Pool, grant: PoolGrant) -> int:

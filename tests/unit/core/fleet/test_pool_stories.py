@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.core.effects import Launch, Prefetch, Sleep
+from tidegate.core.effects import Launch, Pooled, Prefetch, Sleep
 from tidegate.core.events import WeightsSeen
 from tidegate.core.lifecycle import Seen
 from tidegate.core.settings import Prefetching
@@ -437,3 +437,37 @@ def test_nothing_is_fetched_where_prefetching_is_off(world, settings):
     pool = {"max_sleeping": 1, "sleeping_price_per_h": 0.5, "cached_price_per_h": 0.1}
 
     assert not thrown_away(world, settings, pool, Prefetching.OFF)
+
+
+# ---- what is said of it ----
+
+
+def told(world, since=0):
+    """When a pool was said to hold something, and what."""
+    return [
+        (at, said.warm, said.sleeping, said.held_by)
+        for at, _, effects in world.turns
+        for said in effects
+        if isinstance(said, Pooled) and at >= since
+    ]
+
+
+def test_what_a_pool_is_to_hold_is_said_once_and_again_when_it_changes(world, settings):
+    least = {"min_replicas": 1, "max_replicas": 4}
+    world.configure(0, {M: settings(**least, pool={"min_warm": 1, "max_warm": 2})})
+    world.ready(1, "m-1", 9001)
+    world.ready(1, "m-2", 9002)
+    world.run(1, 20, in_flight=2)
+    assert told(world) == [(0, 1, 0, "min_warm")]
+
+    world.configure(21, {M: settings(**least, pool={"min_warm": 2, "max_warm": 2})})
+    world.run(22, 30, in_flight=2)
+    assert told(world, 1) == [(21, 2, 0, "min_warm")]
+
+    world.configure(31, {M: settings(**least, pool={"min_warm": 2, "max_warm": 2})}, max_replicas=2)
+    world.run(32, 40, in_flight=2)
+    assert told(world, 31) == [(31, 1, 0, "the fleet's caps")]
+
+    world.configure(41, {M: settings(**least)}, max_replicas=2)
+    world.run(42, 50, in_flight=2)
+    assert told(world, 41) == [(41, 0, 0, None)]
