@@ -185,7 +185,7 @@ class Pools:
         )
 
     def is_to_hold(self, model: ModelId) -> bool:
-        """This pool was said to hold somebody."""
+        """The pool of this model was said to hold somebody."""
         told = self._told.get(model)
         return told is not None and bool(told.warm or told.sleeping)
 
