@@ -112,6 +112,8 @@ class KnownStarts:
     took_s: tuple[float, ...]
     stages: tuple[tuple[str, tuple[float, ...]], ...] = ()
     """Of each stage of the way up, what it took."""
+    beside: bool = False
+    """They began side by side with others on their node."""
 
 
 @value

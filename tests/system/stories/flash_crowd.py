@@ -22,6 +22,8 @@ from system.product import Product, product
 EXAMPLE = Path(__file__).parents[3] / "examples" / "smollm2-llamacpp.yaml"
 EXPLAINED = "explained.txt"
 CLIENTS, MOST = 24, 3
+CROWDS = 2
+"""What two starts side by side take beside a busy replica is known from the second crowd on."""
 DELAY_S = 5.0
 OFF_SHARE = 0.2
 """Of a start, by how much its prediction may be off."""
@@ -37,7 +39,7 @@ class Start:
 
 
 async def flash_crowd(folder: Path, deaths: int) -> list[Figure]:
-    """So often the only replica is killed and replaced before the crowd comes: each time a start to predict."""
+    """So often the only replica is killed and replaced before a crowd comes: each time a start to predict."""
     policy = yaml.safe_load(EXAMPLE.read_text())
     ((model, keys),) = policy["models"].items()
     keys["restarts"] = policies.at_once()
@@ -45,16 +47,19 @@ async def flash_crowd(folder: Path, deaths: int) -> list[Figure]:
     async with product(policy, folder) as p:
         first = await ask(p.url, Ask(model, 8))
         assert first.how is How.COMPLETE, first
-        alone = Crowd(lambda: p.url, [Ask(model, 16)])
-        for _ in range(deaths):
+        endings = []
+        for crowds in range(min(CROWDS, deaths)):
+            alone = Crowd(lambda: p.url, [Ask(model, 16)])
+            for _ in range(0 if crowds else deaths):
+                await p.until_serving(1)
+                await _replaced(p)
             await p.until_serving(1)
-            await _replaced(p)
-        crowd = Crowd(lambda: p.url, [Ask(model, 24, stream=n % 3 != 0) for n in range(CLIENTS)])
-        await p.until_serving(MOST)
-        await p.wait_until(lambda: len(crowd.endings) >= CLIENTS, 120.0)
-        endings = await crowd.stop()
-        await alone.stop()
-        await p.wait_until(lambda: not p.replica_processes(), 240.0)
+            crowd = Crowd(lambda: p.url, [Ask(model, 24, stream=n % 3 != 0) for n in range(CLIENTS)])
+            await p.until_serving(MOST)
+            await p.wait_until(lambda crowd=crowd: len(crowd.endings) >= CLIENTS, 120.0)
+            endings += await crowd.stop()
+            await alone.stop()
+            await p.wait_until(lambda: not p.replica_processes(), 240.0)
         assert await p.stop() == 0
     steps = await _explained(p.journal_dir, folder / EXPLAINED)
     return [*_readiness(_starts(p.journal_dir), deaths), *_steps(steps, endings)]
@@ -92,14 +97,21 @@ def _starts(journal_dir: Path) -> list[Start]:
 
 
 def _readiness(starts: list[Start], deaths: int) -> list[Figure]:
-    """The first one teaches. Those of the crowd start two at a time on a machine that is busy with answers."""
-    alone, crowded = starts[1 : 1 + deaths], starts[1 + deaths :]
+    """The first one teaches. Those of a crowd start two at a time on a machine that is busy with answers: how long that
+    takes is not known before the second crowd."""
+    each, crowded = MOST - 1, starts[1 + deaths :]
+    alone = [*starts[1 : 1 + deaths], *crowded[each : each + 1]]
     figures = [
         exactly("starts without a prediction", sum(one.predicted_s is None for one in starts), 0),
-        exactly("starts one at a time after the first", len(alone), deaths),
+        exactly("starts one at a time after the first", len(alone), deaths + min(CROWDS, deaths) - 1),
         Figure("the first start, which was expected to take 1 s", starts[0].measured_s, "s"),
     ]
-    for what, some in (("alone", alone), ("in the crowd", crowded)):
+    told = [
+        ("alone", alone),
+        ("in a first crowd", crowded[:each]),
+        ("in a second crowd", crowded[each + 1 :]),
+    ]
+    for what, some in told:
         if not some:
             continue
         took_s = median(one.measured_s for one in some)

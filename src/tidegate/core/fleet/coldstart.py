@@ -1,9 +1,13 @@
 """How long it takes until a replica serves, learned from the last ones of its kind: for each model, tier and kind of
-replica by itself: its variant, and the node it is on. Tiers differ by two orders of magnitude, so a wake-up says nothing about a cold
-start. Of a kind that has not been seen its settings speak, and the model's other kinds where those say nothing.
+replica by itself: its variant, and the node it is on. Tiers differ by two orders of magnitude, so a wake-up says nothing
+about a cold start. Of a kind that has not been seen its settings speak, and the model's other kinds where those say nothing.
+Starts that begin side by side on one node share its disk and its cores: they are learned by themselves, and each sort
+speaks for the other until that has been seen.
 
-One number is the median, since one slow pull is not the rule. For plans with a risk the starts are taken for
-log-normal: times of downloads and loads are skewed to the right, and two parameters can be had from a few samples.
+One number is the median of the last few, since one slow pull is not the rule, and since a start takes about as long as
+those just before: a machine is busy, or another image is there, for many starts together. For plans with a risk more of
+them are taken for log-normal: times of downloads and loads are skewed to the right, and two parameters can be had from a
+few samples.
 """
 
 from __future__ import annotations
@@ -23,7 +27,9 @@ from tidegate.core.types import ModelId
 from tidegate.core.values import value
 
 SAMPLES_MAX = 16
-"""Enough for a steady median, few enough to follow a new image or a faster disk within a day."""
+"""Enough for a spread, few enough to follow a new image or a faster disk within a day."""
+LAST = 5
+"""Of these the median: two that were out of the way do not move it far, and three tell that times have changed."""
 SPREAD_LEAST = 0.1
 """Of the logarithm: a tenth more or less. Few equal samples do not prove that there is no chance in it."""
 SPREAD_UNKNOWN = 0.3
@@ -37,6 +43,8 @@ PROMOTION_S = 0.001
 """From warm to serving: a new table, in the same turn."""
 
 _Key = tuple[ModelId, Tier]
+_Kind = tuple[str, bool]
+"""Kind of replica, and whether another one came up beside it."""
 
 
 @value
@@ -91,8 +99,8 @@ class ColdStarts:
     def __init__(self) -> None:
         self.artifacts = ArtifactBook()
         self.kinds = StartKinds()
-        self._took_s: dict[_Key, dict[str, deque[float]]] = {}
-        self._readiness: dict[tuple[_Key, str], Readiness] = {}
+        self._took_s: dict[_Key, dict[_Kind, deque[float]]] = {}
+        self._readiness: dict[tuple[_Key, _Kind], Readiness] = {}
         self._stages: dict[ModelId, dict[tuple[Tier, str], dict[str, deque[float]]]] = {}
         """Of each tier and kind of node, what each stage took."""
         self.learned = 0
@@ -108,10 +116,13 @@ class ColdStarts:
         tier: Tier = Tier.COLD,
         kind: str = "",
         stages: Mapping[str, float] | None = None,
+        *,
+        beside: bool = False,
     ) -> None:
         """A replica took this long from its launch, or from the order to wake up, to its first real token,
-        without what fetching took; ``stages`` says what each stage of that took, and each part of one."""
-        self._samples_of(model, tier, kind).append(took_s)
+        without what fetching took; ``stages`` says what each stage of that took, and each part of one; ``beside`` that
+        another one came up on its node."""
+        self._samples_of(model, tier, (kind, beside)).append(took_s)
         for stage, stage_s in (stages or {}).items():
             self._stages_of(model, tier, kind, stage).append(stage_s)
         self.learned += 1
@@ -121,16 +132,17 @@ class ColdStarts:
         """What outlives this process. How fast sources are is known where the weights are kept."""
         known = []
         for (model, tier), kinds in self._took_s.items():
-            for kind, took_s in kinds.items():
-                stages = self._stages.get(model, {}).get((tier, kind), {})
+            for (kind, beside), took_s in kinds.items():
+                is_told = beside and (kind, False) in kinds  # stages are those of both sorts together
+                stages = {} if is_told else self._stages.get(model, {}).get((tier, kind), {})
                 kept = tuple((stage, tuple(samples)) for stage, samples in stages.items())
-                known.append(KnownStarts(model, tier, kind, tuple(took_s), kept))
+                known.append(KnownStarts(model, tier, kind, tuple(took_s), kept, beside))
         return tuple(known)
 
     def restore(self, known: Iterable[KnownStarts]) -> None:
         """Go on from what a former process knew; what cannot be a time is left out."""
         for one in known:
-            self._samples_of(one.model, one.tier, one.kind).extend(filter(_can_be, one.took_s))
+            self._samples_of(one.model, one.tier, (one.kind, one.beside)).extend(filter(_can_be, one.took_s))
             for stage, samples in one.stages[:STAGES_MAX]:
                 if kept := [took_s for took_s in samples if 0.0 <= took_s <= LONGEST_S]:
                     self._stages_of(one.model, one.tier, one.kind, stage).extend(kept)
@@ -152,20 +164,32 @@ class ColdStarts:
         )
 
     def expected_s(
-        self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
+        self,
+        model: ModelId,
+        otherwise_s: float | None,
+        tier: Tier = Tier.COLD,
+        kind: str = "",
+        *,
+        beside: bool = False,
     ) -> float | None:
         """The median of the last starts; before the first, what the settings say of all together; else None."""
-        took_s = self._samples(model, tier, kind, otherwise_s)
-        return median(took_s) if took_s else otherwise_s
+        took_s = self._samples(model, tier, (kind, beside), otherwise_s)
+        return median(took_s[-LAST:]) if took_s else otherwise_s
 
     def readiness(
-        self, model: ModelId, otherwise_s: float | None, tier: Tier = Tier.COLD, kind: str = ""
+        self,
+        model: ModelId,
+        otherwise_s: float | None,
+        tier: Tier = Tier.COLD,
+        kind: str = "",
+        *,
+        beside: bool = False,
     ) -> Readiness:
         """The distribution of the model's starts, with what is to be fetched first; before the first start, about
         what the settings say. From ``CACHED`` nothing is to be fetched."""
         if tier is Tier.CACHED:
-            return self._without_fetching(model, otherwise_s, Tier.COLD, kind)
-        known = self._without_fetching(model, otherwise_s, tier, kind)
+            return self._without_fetching(model, otherwise_s, Tier.COLD, (kind, beside))
+        known = self._without_fetching(model, otherwise_s, tier, (kind, beside))
         fetch_s = self.artifacts.fetch_s(model) if tier is Tier.COLD else 0.0
         if not fetch_s or known.samples == 0 or known.median_s is None:
             return known
@@ -174,7 +198,7 @@ class ColdStarts:
 
     def fetch_s(self, model: ModelId, otherwise_s: float | None, kind: str = "") -> float | None:
         """What fetching is expected to add to a cold start; 0 before the first one, which the settings speak of."""
-        is_measured = self._samples(model, Tier.COLD, kind, otherwise_s)
+        is_measured = self._samples(model, Tier.COLD, (kind, False), otherwise_s)
         return self.artifacts.fetch_s(model) if is_measured else 0.0
 
     def start_s(
@@ -195,8 +219,12 @@ class ColdStarts:
             took_s = self.wakes_in_s(replica)
         else:
             begins_s = replica.weights_here_s
-            kind = self.kinds.of(replica)
-            took_s = self.expected_s(replica.model, replica.spec.expected_start_s, kind=kind)
+            took_s = self.expected_s(
+                replica.model,
+                replica.spec.expected_start_s,
+                kind=self.kinds.of(replica),
+                beside=replica.is_beside,
+            )
         return None if begins_s is None or took_s is None else begins_s + took_s
 
     def wakes_in_s(self, replica: Replica) -> float | None:
@@ -205,7 +233,7 @@ class ColdStarts:
         return self.expected_s(replica.home, replica.spec.pool.expected_wake_s, Tier.SLEEPING, kind)
 
     def _without_fetching(
-        self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: str
+        self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: _Kind
     ) -> Readiness:
         key = ((model, tier), kind)
         known = self._readiness.get(key)
@@ -219,19 +247,20 @@ class ColdStarts:
         self._readiness[key] = known
         return known
 
-    def _samples_of(self, model: ModelId, tier: Tier, kind: str) -> deque[float]:
+    def _samples_of(self, model: ModelId, tier: Tier, kind: _Kind) -> deque[float]:
         return self._took_s.setdefault((model, tier), {}).setdefault(kind, deque(maxlen=SAMPLES_MAX))
 
     def _stages_of(self, model: ModelId, tier: Tier, kind: str, stage: str) -> deque[float]:
         stages = self._stages.setdefault(model, {}).setdefault((tier, kind), {})
         return stages.setdefault(stage, deque(maxlen=SAMPLES_MAX))
 
-    def _samples(self, model: ModelId, tier: Tier, kind: str, otherwise_s: float | None) -> list[float]:
+    def _samples(self, model: ModelId, tier: Tier, kind: _Kind, otherwise_s: float | None) -> list[float]:
         """Of the kind; of all, if there are none and the settings say nothing of this kind."""
         kinds = self._took_s.get((model, tier))
         if not kinds:
             return []
-        own = kinds.get(kind)
+        name, beside = kind
+        own = kinds.get(kind) or kinds.get((name, not beside))
         if own:
             return list(own)
         return [] if otherwise_s is not None else [took_s for took in kinds.values() for took_s in took]

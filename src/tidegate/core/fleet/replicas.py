@@ -88,6 +88,8 @@ class Replica:
     """It could not wake where it sleeps; not tried again before this."""
     sleep_ordered_s: float | None = None
     """When it was last told to sleep, until it does."""
+    is_beside: bool = False
+    """Another one began to come up on its node at about the same time."""
     stages_s: dict[State, float] = field(default_factory=dict)
     """How long it was in each state on its way up."""
     variant: str = ""
@@ -141,6 +143,12 @@ class Replica:
     def is_nearly_up(self) -> bool:
         """Coming up, or ready without an address."""
         return self.is_coming_up or (self.state is State.WARM and self.address is None)
+
+    def shares_machine(self, other: Replica) -> bool:
+        """Both are on one node, as far as is known. Engines that need no GPUs run where nobody asks for nodes: here."""
+        if self.spec.is_elsewhere or other.spec.is_elsewhere or self.place.node != other.place.node:
+            return False
+        return bool(self.place.gpus) or not (self.spec.gpus or other.spec.gpus)
 
     def note_pulling(self, seen: Seen, now_s: float) -> None:
         """Weights are fetched, or have been: a start is measured, and given up, without the time for that."""

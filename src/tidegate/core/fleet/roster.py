@@ -24,6 +24,9 @@ from tidegate.core.types import ModelId
 FAILURES_KEPT = 50
 """How many failures of the whole fleet can be looked at; each model's last one is always kept."""
 
+HALF = 0.5
+"""Of a start: who begins later than this comes up mostly by itself."""
+
 Order = Launch | Promote | Demote | Sleep | Wake | Stop | Pooled
 
 
@@ -69,11 +72,24 @@ class Roster:
             if place is None:
                 break
             replica = self.replicas.launch(plan.model, plan.spec_as(variant), place, now_s, variant)
+            self._note_company(replica, now_s)
             kind = self.cold.kinds.of(replica)
             replica.fetch_s = self.cold.fetch_s(plan.model, replica.spec.expected_start_s, kind)
             why, where = because or plan.because, place if place.gpus else None
             effects.append(Launch(replica.replica_id, plan.model, why, variant, where))
         return effects
+
+    def _note_company(self, replica: Replica, now_s: float) -> None:
+        """Starts that begin within half a start of each other are side by side."""
+        for other in self.replicas.not_serving():
+            if not other.is_coming_up or other is replica or (replica.is_beside and other.is_beside):
+                continue  # of many that are ordered at once most are known to be
+            if not other.shares_machine(replica):
+                continue
+            kind = self.cold.kinds.of(other)
+            took_s = self.cold.expected_s(other.model, other.spec.expected_start_s, kind=kind)
+            if took_s is None or now_s - other.launched_s <= HALF * took_s:
+                replica.is_beside = other.is_beside = True
 
     def note_failure(self, replica: Replica, before: State, detail: str, now_s: float) -> None:
         """Failing to start counts against the model, and so does dying soon after being ready."""

@@ -115,7 +115,8 @@ class Seeing:
         took_s = now_s - replica.launched_s - (replica.fetch_s or 0.0)
         stages = named(replica.stages_s, dict(event.parts))
         cold = self._roster.cold
-        cold.learn(replica.model, took_s, kind=cold.kinds.of(replica), stages=stages)
+        kind = cold.kinds.of(replica)
+        cold.learn(replica.model, took_s, kind=kind, stages=stages, beside=replica.is_beside)
         plan = self._roster.plans.get(replica.model)
         if plan is not None:
             plan.variants.gate(replica.variant).succeed()

@@ -82,7 +82,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         there,
         tuple(coming),
         tuple(engines),
-        _next_readiness(plan, cold, warm, asleep),
+        _next_readiness(plan, cold, warm, asleep, beside=bool(coming)),
         plan.spec.slots,
         plan.spec.price_per_h,
         len(asleep),
@@ -92,7 +92,9 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
     )
 
 
-def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: Sequence[Replica]) -> Readiness:
+def _next_readiness(
+    plan: Plan, cold: ColdStarts, warm: int, asleep: Sequence[Replica], *, beside: bool
+) -> Readiness:
     """Of the replica that would come next."""
     if warm:
         return Readiness(PROMOTION_S)
@@ -101,7 +103,7 @@ def _next_readiness(plan: Plan, cold: ColdStarts, warm: int, asleep: Sequence[Re
         return cold.readiness(plan.model, plan.spec.pool.expected_wake_s, Tier.SLEEPING, kind)
     following = plan.following
     kind = cold.kinds.of_next(plan.model, following)
-    return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=kind)
+    return cold.readiness(plan.model, plan.spec_as(following).expected_start_s, kind=kind, beside=beside)
 
 
 def _engine_seen(replica: Replica, page: EngineReported, share: float, now_s: float) -> EngineSeen:
