@@ -14,6 +14,7 @@ from tidegate.runtime.replay import journal_files, replay
 
 SLOW = "slow"
 COLD_START_S = 2.0
+FAST = ("--time-scale", "20", "--on-sigterm", "cut")
 
 
 @pytest.mark.timeout(120)
@@ -73,4 +74,27 @@ async def test_a_damaged_file_is_said_to_be_and_stops_nothing(tmp_path):
     async with product(policies.only(SLOW, model), tmp_path / "serve") as p:
         await p.until_serving(1)
         assert "what was learned before is not known" in p.log()
+        assert await p.stop() == 0
+
+
+@pytest.mark.timeout(120)
+async def test_what_waited_warm_waits_again_at_its_price_after_a_kill(tmp_path):
+    """One serves and one is held ready. After the kill both are the replicas that they were, and cost what they did."""
+    pool = {"min_warm": 1, "max_warm": 1, "warm_price": "0.5/h"}
+    model = policies.emulated(tmp_path / "notes", 1, 2, *FAST, price="4/h", pool=pool)
+    policy = policies.only("m", model, fleet={"max_cost": "8/h"})
+    async with product(policy, tmp_path / "serve") as p:
+
+        async def one_of_each():
+            return sorted(r["state"] for r in (await p.model("m"))["replicas"]) == ["serving", "warm"]
+
+        await p.wait_until(one_of_each, 30.0)
+        before = {r["id"]: r["state"] for r in (await p.model("m"))["replicas"]}
+        p.kill()
+        await p.start()
+
+        after = {r["id"]: r["state"] for r in (await p.model("m"))["replicas"]}
+        assert after == before
+        assert (await p.fleet())["spending"]["per_h"] == 4.5
+        assert (await ask(p.url, Ask("m", 8))).how is How.COMPLETE
         assert await p.stop() == 0
