@@ -41,12 +41,24 @@ def test_a_step_that_comes_each_morning_is_expected_on_the_third():
     assert tide(now_s) < 0.7 * tide(now_s + LEAD_S)
 
 
-def test_where_days_have_nothing_in_common_it_is_demoted():
-    """Two days of the tide make it believed; then the tide goes the other way round."""
+def test_where_the_tide_no_longer_comes_it_is_demoted():
+    """Two days of the tide make it believed; then a holiday begins, on which all is level."""
     forecast = fed(tide, 2)
     assert forecast.is_believed
-    fed(lambda at_s: 12.0 - tide(at_s + DAY_S / 2) / 2 if int(at_s // 3600) % 2 else 1.0, 1, forecast, 2)
+    fed(lambda at_s: 4.0, 1.5, forecast, 2)
 
+    assert not forecast.is_believed
+
+
+def test_what_is_held_anyway_is_no_merit_of_the_forecast():
+    """The same tide under a law that holds as much again as comes: the step at nine finds room without any forecast."""
+    forecast = Forecast(0.05)
+    for step in range(int(2 * DAY_S / EVERY_S)):
+        now_s = (step + 1) * EVERY_S
+        forecast.add(tide(now_s), now_s)
+        forecast.floor(LEAD_S, now_s, held=2.0 * tide(now_s))
+
+    assert fed(tide, 2).is_believed
     assert not forecast.is_believed
 
 

@@ -5,10 +5,12 @@ The forecast for a span is the highest place that it touches: there the quantile
 of the week, that leaves the risk; times how today compares with what was usual lately (the trend), by halves and doubles at
 most.
 
-It has to prove itself. Every five minutes its former answer for now is compared with what came, and so is the naive one,
-that all stays as it is: both by pinball loss at the same quantile (Koenker and Bassett, 1978), fading with a half-life of a
-day. As long as the naive one is better, and before a day has been seen, there is no forecast. Nothing it says goes beyond
-a multiple of what the last hour has seen, so one that goes wild costs no more than that.
+It has to prove itself by what it adds. Every five minutes its former answer for now is compared with what came, and so is
+the naive one: what is provided for without it, which is all that came last with whatever is held for growth. Both are judged
+by pinball loss at the same quantile (Koenker and Bassett, 1978), fading with a half-life of a day. As long as the naive one is
+better, and before a day has been seen, there is no forecast: to beat the bare last rate is no merit where something is held
+beyond it. Nothing it says goes beyond a multiple of what the last hour has seen, so one that goes wild costs no more than
+that.
 
 Times are on the brain's clock; where its zero lies does not matter, as long as it does not jump.
 """
@@ -68,13 +70,13 @@ class Forecast:
         self._recent: deque[float] = deque(maxlen=RECENT)
         self._next_s: float | None = None
         self._claims: deque[tuple[float, float, float]] = deque()
-        """For when, what the forecast said, and what the naive one did."""
+        """For when, what is provided for with the forecast, and what without it."""
         self._may_claim = False
         """Nothing was claimed since the last rate came."""
         self._loss = self._naive_loss = 0.0
         self._compared = 0
         self.is_believed = False
-        """It has lately done better than saying that all stays as it is."""
+        """It has lately done better than what is provided for without it."""
 
     def __repr__(self) -> str:
         return f"<Forecast believed={self.is_believed} loss={self._loss:.3g} naive={self._naive_loss:.3g}>"
@@ -98,16 +100,18 @@ class Forecast:
         self._may_claim = True
         self._said.clear()
 
-    def floor(self, lead_s: float, now_s: float) -> float | None:
+    def floor(self, lead_s: float, now_s: float, held: float = 0.0) -> float | None:
         """Not fewer requests a second than this are to be provided for within the lead time; None while it is not
-        believed. Once after each rate the answer is kept, to be compared with what comes."""
+        believed. ``held`` are provided for without it, the last rate at least. Once after each rate the answer is kept, to be
+        compared with what comes."""
         if not (self.is_believed or self._may_claim):
             return None
         said = self._expected(now_s, lead_s)
         if self._may_claim:
             self._may_claim = False
             if said is not None and self._recent:
-                self._claims.append((now_s + max(lead_s, EVERY_S), said, self._recent[-1]))
+                stays = max(held, self._recent[-1])
+                self._claims.append((now_s + max(lead_s, EVERY_S), max(said, stays), stays))
         return said if self.is_believed else None
 
     def before(self, ahead_s: float, now_s: float) -> Before | None:
