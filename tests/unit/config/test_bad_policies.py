@@ -304,8 +304,8 @@ KINDS = {
         "line 1: models.m.scaling.law.target is 0.0; it must be above 0",
     ),
     "constants for a law without any": (
-        "models: {m: {engine: vllm, weights: a/b, scaling: {law: {target: 8}}}}",
-        "line 1: models.m.scaling.law has no meaning with policy tidal, which has no constants; leave it out",
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: concurrency, law: {target: 8}}}}",
+        "line 1: models.m.scaling.law has no meaning with policy concurrency, which has no constants; leave it out",
     ),
     "a law named twice": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: queue, also: [slo, queue]}}}",

@@ -267,6 +267,14 @@ class TestGrowth:
 
         assert growth.quantile(0.95) == 0.0
 
+    def test_where_starts_take_ten_minutes_the_surge_of_two_hours_ago_is_not_forgotten(self):
+        """Twelve starts are no long time: with starts of a hundred seconds it would be twenty minutes."""
+        growth = Growth()
+        for second in range(0, 4 * 3600, 5):
+            growth.add(15.0 if 6600 <= second < 7200 else 5.0, 600.0, float(second))
+
+        assert growth.quantile(0.97) == pytest.approx(10.0, rel=0.05)
+
 
 class TestRates:
     def test_a_clockwork_that_doubles_is_noticed_within_seconds(self):

@@ -342,6 +342,17 @@ class TestSettings:
         assert fleet.said.inputs["requests_per_s_each"] == pytest.approx(each, rel=0.05)
         assert fleet.said.inputs["reserve"] > 0.0
 
+    def test_who_risks_less_holds_more_for_growth(self):
+        """Twice the rate for half a minute in each twenty: within a tenth of all lead times."""
+
+        def tide(now_s):
+            return 8.0 if now_s % 1200 < 30 else 4.0
+
+        bold, wary = (Fleet(serving=3, law=(("risk", risk),)).run(7_000, tide) for risk in (0.2, 0.01))
+
+        assert bold.said.inputs["reserve"] == 0.0
+        assert wary.said.inputs["reserve"] > 0.5
+
 
 class TestClients:
     def test_those_who_wait_for_their_answers_do_not_pin_the_fleet_at_its_maximum(self):

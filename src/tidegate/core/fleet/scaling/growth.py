@@ -4,7 +4,8 @@ A replica ordered now serves a lead time later, so what matters is the largest d
 seconds the demand of one lead time ago is compared with the largest since: that is one increment. Increments are kept
 in a histogram whose counts fade, and the answer is the quantile that leaves a stated risk. Nothing is assumed of the
 shape: noise, steps, ramps and bursts are all met by what they have lately been. A spike of long ago fades; one that has
-been seen often enough is provided for.
+been seen often enough is provided for. How long ago that is goes by lead time and risk too: what comes in three of a hundred
+lead times cannot be read off the last three.
 """
 
 from __future__ import annotations
@@ -17,20 +18,26 @@ from tidegate.core.knowledge import KnownIncrements, is_sane
 EVERY_S = 5.0
 HALF_LIFE_S = 1_800.0
 """A step each six minutes is remembered through an hour of silence; yesterday's is the forecast's business."""
+HALF_LIFE_RISKS = 0.36
+"""And at least so many lead times by the risk: 12 at 0.03, so two hours with a start of ten minutes, and half of one with
+one of two."""
+HALF_LIFE_MOST_S = 7 * 86_400.0
+RISK = 0.03
+"""Of lead times, those in which a rate may grow by more."""
 FIRST_S = 300.0
 """So much time without growth is believed in before anything has been seen."""
 BINS = 192
 LEAST = 1e-3
 STEP = 1.08
 """From one bin to the next: an answer is good to a twenty-fifth, and reaches to 2,400."""
-FORGET = 0.5 ** (EVERY_S / HALF_LIFE_S)
 TOO_LARGE = 1e12
 
 
 class Growth:
-    """The increments of one rate over one lead time."""
+    """The increments of one rate over one lead time, to be asked for what leaves so small a risk."""
 
-    def __init__(self) -> None:
+    def __init__(self, risk: float = RISK) -> None:
+        self.risk = risk
         self._rates: deque[tuple[float, float]] = deque()
         """Moment and rate, oldest first; at most one lead time of them."""
         self._counts = [0.0] * BINS
@@ -65,7 +72,7 @@ class Growth:
         if grown is not None:
             self._known.clear()
             self._seen += 1
-            self._unit /= FORGET
+            self._unit *= 2.0 ** (EVERY_S / self._half_life_s(lead_s))
             self._counts[_bin(grown)] += self._unit
             self._total += self._unit
             if self._unit > TOO_LARGE:
@@ -96,6 +103,10 @@ class Growth:
         self._total, self._unit = sum(self._counts), 1.0
         self._seen = int(fade * known.seen) if is_sane(known.seen) else 0
         self._known.clear()
+
+    def _half_life_s(self, lead_s: float) -> float:
+        leads = HALF_LIFE_RISKS / max(self.risk, 1e-6)
+        return min(max(HALF_LIFE_S, leads * lead_s), HALF_LIFE_MOST_S)
 
     def _found(self, ratio: float) -> float:
         left = (1.0 - ratio) * self._total

@@ -5,7 +5,7 @@ It owns what is learned and decides nothing. Each look takes in the situation on
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 
 from tidegate.core.fleet.scaling.clients import Clients
@@ -19,7 +19,7 @@ from tidegate.core.fleet.scaling.estimates import (
     drain_time_s,
 )
 from tidegate.core.fleet.scaling.fullest import Full, full_replica
-from tidegate.core.fleet.scaling.growth import Growth
+from tidegate.core.fleet.scaling.growth import RISK, Growth
 from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
@@ -33,8 +33,6 @@ LEAD_RATIO = 0.9
 """Of all starts, those that are over within what is called the lead time."""
 NOTICED_S = 10.0
 """From a change in demand until it is certain."""
-RISK = 0.03
-"""Of lead times, those in which demand may grow by more than what is held for it."""
 GROWTH_LEADS = 2.0
 RESERVE_RATIO = 0.5
 """What is held for growth is at most so much of the demand, and one replica: a flash crowd is not held for."""
@@ -48,6 +46,14 @@ KEPT_FOR_S = 60.0
 DERATE, RERATE, DERATE_LEAST = 0.97, 1.003, 0.5
 """Each ten seconds: while a promise is broken that should be kept, and while it is kept."""
 DERATE_EVERY_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TidalConstants:
+    """What may be changed."""
+
+    risk: float = RISK
+    """Of lead times, those in which demand may grow by more than what is held for it."""
 
 
 @value
@@ -85,7 +91,7 @@ class Reader:
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
         self._arrivals, self._pace, self._clients = Arrivals(), Pace(), Clients()
-        self._memory, self._latency, self._growth = Memory(), Latency(), Growth()
+        self._memory, self._latency, self._growth = Memory(), Latency(), Growth(_risk(scaling))
         self._full: Full | None = None
         self._full_until_s = 0.0
         self._trust = 1.0
@@ -101,6 +107,7 @@ class Reader:
     def under(self, scaling: Scaling) -> Reader:
         """The same with other settings."""
         self._scaling, self._full = scaling, None
+        self._growth.risk = _risk(scaling)
         return self
 
     def remember(self, bursts_s: tuple[float, ...], now_s: float) -> KnownTidal:
@@ -238,7 +245,7 @@ class Reader:
         if not seen.demand.peak or self._clients.wait:
             return 0.0
         brim = full.brim_per_s or full.requests_per_s
-        grown = self._growth.quantile(1.0 - RISK)
+        grown = self._growth.quantile(1.0 - self._growth.risk)
         if not self._knows_growth(lead_s):
             # The first surge would wait a whole start: what rises now is taken to go on.
             grown = max(grown, lead_s * self._arrivals.rise_per_s(past, now_s))
@@ -249,5 +256,9 @@ class Reader:
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
         forecast = seen.demand.forecast
-        floor = None if forecast is None else forecast.floor(lead_s, now_s)
+        floor = None if forecast is None else forecast.floor(lead_s, now_s, brim * (steady + reserve))
         return reserve if floor is None else max(reserve, floor / brim - steady)
+
+
+def _risk(scaling: Scaling) -> float:
+    return TidalConstants(**dict(scaling.law)).risk

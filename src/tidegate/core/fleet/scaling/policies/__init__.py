@@ -23,6 +23,7 @@ from tidegate.core.fleet.scaling.policies.slo import SloConstants, slo
 from tidegate.core.fleet.scaling.policies.thresholds import ThresholdSteps
 from tidegate.core.fleet.scaling.policies.tidal import Tidal
 from tidegate.core.fleet.scaling.policies.tokens import TokensConstants, tokens
+from tidegate.core.fleet.scaling.reading import TidalConstants
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 
 POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
@@ -38,6 +39,7 @@ POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
 """How each is made: from its settings, the number that stands, and the moment."""
 
 CONSTANTS: dict[ScalingPolicy, type] = {
+    ScalingPolicy.TIDAL: TidalConstants,
     ScalingPolicy.TOKENS: TokensConstants,
     ScalingPolicy.QUEUE: QueueConstants,
     ScalingPolicy.SLO: SloConstants,
