@@ -3,118 +3,64 @@ second."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from benchmarks.fleet.frame import Asked
-from tidegate.core.effects import Launch, PublishRoutes
-from tidegate.core.events import DemandReported, FleetConfigured, ReplicaAdopted, ReplicaSeen, Tick
-from tidegate.core.fleet import FleetController
-from tidegate.core.lifecycle import Seen
-from tidegate.core.nodes import Gpu, Node, Place
+from benchmarks.fleet.thousand import Fleet
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel, Pool, Variant
-from tidegate.core.types import (
-    Address,
-    DemandReport,
-    ModelDemand,
-    ModelId,
-    ReplicaId,
-    ReplicaLoad,
-    RouteTable,
-)
+from tidegate.core.windows import percentile
 
 MODELS = 200
 EACH = 5
-TICKS = 30
-FIRST = 3
-"""Second from which on turns count."""
+WAITING = 50
+"""Of a full fleet, models that wish for more than they may have."""
+BEFORE_S = 600.0
+"""What has passed before turns count: laws have seen enough of how demand grows, and caches are full."""
+SECONDS = 30
 DECISION_GOAL_S = 0.050
 SHARE_GOAL = 0.10
-LAWS = (
-    (ScalingPolicy.CONCURRENCY, ScalingPolicy.TIDAL)
-    if hasattr(ScalingPolicy, "TIDAL")
-    else (ScalingPolicy.CONCURRENCY,)
+LAWS = (ScalingPolicy.CONCURRENCY, ScalingPolicy.TIDAL)
+ONE_WAY = FleetModel("vllm")
+FOUR_WAYS = FleetModel(
+    "vllm",
+    variants=(
+        Variant("a100", slots=6, gpus=1, price_per_h=1.4),
+        Variant("l40s", slots=3, gpus=1, price_per_h=0.8),
+        Variant("h100x2", slots=18, gpus=2, price_per_h=4.2),
+    ),
 )
 SETTINGS = {
-    "one way to run": FleetModel("vllm"),
-    "pool": FleetModel("vllm", pool=Pool(min_warm=0, max_warm=1, max_sleeping=1)),
-    "four variants": FleetModel(
-        "vllm",
-        variants=(
-            Variant("a100", slots=6, gpus=1, price_per_h=1.4),
-            Variant("l40s", slots=3, gpus=1, price_per_h=0.8),
-            Variant("h100x2", slots=18, gpus=2, price_per_h=4.2),
-        ),
-    ),
+    "one way to run": (ONE_WAY, False),
+    "pool": (FleetModel("vllm", pool=Pool(min_warm=0, max_warm=1, max_sleeping=1)), False),
+    "four variants": (FOUR_WAYS, False),
+    "full, 50 wait": (ONE_WAY, True),
+    "four variants, full": (FOUR_WAYS, True),
 }
-"""What differs from one row to the next."""
-NODES = tuple(Node(f"n{number:03}", tuple(Gpu(index) for index in range(8))) for number in range(160))
-"""For a fleet that grows by a quarter and then finds no place any more."""
-
-
-class Fleet:
-    """A controller and a hand that does as told at once."""
-
-    def __init__(self, policy: ScalingPolicy, special: FleetModel, nodes: tuple[Node, ...]) -> None:
-        self.brain = FleetController()
-        self.table = RouteTable(0, (), ())
-        self.now_s = 0.0
-        self.took_s: list[float] = []
-        """CPU time of each turn."""
-        scaling = Scaling(policy, min_replicas=EACH, max_replicas=2 * EACH, concurrency_target=8)
-        self.models = [ModelId(f"m{number:03}") for number in range(MODELS)]
-        spec = replace(special, slots=8, scaling=scaling, gpus=1, price_per_h=2.0, expected_start_s=60.0)
-        caps = FleetLimits(
-            max_replicas=100_000, max_gpus=100_000, max_starts_per_hour=10**6, max_cost_per_h=1e6
-        )
-        free = [Place(node.name, (gpu.index,)) for node in reversed(nodes) for gpu in node.gpus]
-        for model in self.models:
-            for number in range(1, EACH + 1):
-                replica_id, place = ReplicaId(f"{model}-{number}"), free.pop() if free else None
-                self.on(ReplicaAdopted(replica_id, model, Address("h", 1), place=place))
-        self.on(FleetConfigured(dict.fromkeys(self.models, spec), caps, nodes))
-
-    def on(self, event: object) -> None:
-        """One turn, and one more for each replica that it started."""
-        ready: list[ReplicaId] = []
-        began_s = time.process_time()
-        effects = self.brain.on(event, self.now_s)  # type: ignore[arg-type]
-        self.took_s.append(time.process_time() - began_s)
-        for effect in effects:
-            if isinstance(effect, Launch):
-                ready.append(effect.replica_id)
-            elif isinstance(effect, PublishRoutes):
-                self.table = effect.table
-        for replica_id in ready:
-            self.on(ReplicaSeen(replica_id, Seen.READY, Address("h", 1)))
-
-    def report(self, load: Callable[[int], int]) -> DemandReported:
-        """One gateway's figures of everything."""
-        demands = tuple(
-            ModelDemand(model, 0, load(n), load(n), 0, 1000, 0, 0, 0, 0.0, self.now_s)
-            for n, model in enumerate(self.models)
-        )
-        loads = tuple(ReplicaLoad(route.replica_id, 4, 400) for route in self.table.routes)
-        return DemandReported(DemandReport("gateway", self.table.version, demands, loads))
+"""What differs from one row to the next; whether the fleet is full, with models that wait for more."""
+FULL_NODES = MODELS * EACH // 8
+ROOMY_NODES = 160
 
 
 def run(asked: Asked) -> dict[str, Any]:
     """The table and its figures."""
-    asked.say(f"  {MODELS} models, {MODELS * EACH} replicas; a report and a tick each second")
-    asked.say(f"  {'law':<14}{'with':<24}{'a turn':>10}{'longest':>10}{'turns a s':>11}{'of a core':>11}")
+    asked.say(f"  {MODELS} models, {MODELS * EACH} replicas; their pages, a report and a tick each second")
+    head = ("a turn", "p99", "longest", "turns a s", "of a core", "replicas")
+    asked.say(f"  {'law':<13}{'with':<27}" + "".join(f"{word:>11}" for word in head))
     found = {}
     for law in LAWS:
-        rows = [(name, special, ()) for name, special in SETTINGS.items()]
-        rows += [(f"{name}, nodes", special, NODES) for name, special in SETTINGS.items()]  # type: ignore[misc]
-        for name, special, nodes in rows:
-            figures = found[f"{law.value}, {name}"] = measured(law, special, nodes)
-            asked.say(
-                f"  {law.value:<14}{name:<24}{1e3 * figures['turn_s']:>7.1f} ms{1e3 * figures['longest_s']:>7.1f} ms"
-                f"{figures['turns_per_s']:>11.1f}{100 * figures['share']:>9.1f} %"
-            )
+        for has_nodes in (False, True):
+            for setting in SETTINGS:
+                name = f"{setting}, nodes" if has_nodes else setting
+                figures = found[f"{law.value}, {name}"] = measured(law, setting, has_nodes=has_nodes)
+                times = [f"{1e3 * figures[key]:>8.1f} ms" for key in ("turn_s", "p99_s", "longest_s")]
+                asked.say(
+                    f"  {law.value:<13}{name:<27}{''.join(times)}{figures['turns_per_s']:>11.1f}"
+                    f"{100 * figures['share']:>9.1f} %{figures['replicas']:>11.0f}"
+                )
     asked.say(f"  goals: {1e3 * DECISION_GOAL_S:g} ms a decision, {100 * SHARE_GOAL:g} % of a core")
     return {
         "models": MODELS,
@@ -125,21 +71,41 @@ def run(asked: Asked) -> dict[str, Any]:
     }
 
 
-def measured(law: ScalingPolicy, special: FleetModel, nodes: tuple[Node, ...]) -> dict[str, float]:
+def fleet_of(law: ScalingPolicy, setting: str, *, has_nodes: bool) -> Fleet:
+    """The fleet of one row, before its first second."""
+    special, is_full = SETTINGS[setting]
+    scaling = Scaling(law, min_replicas=EACH, max_replicas=2 * EACH, concurrency_target=8)
+    spec = replace(special, slots=8, scaling=scaling, gpus=1, price_per_h=2.0, expected_start_s=60.0)
+    count = FULL_NODES if is_full else ROOMY_NODES
+    nodes = tuple(Node(f"n{number:03}", tuple(Gpu(index) for index in range(8))) for number in range(count))
+    caps = FleetLimits(
+        max_replicas=MODELS * EACH if is_full else 100_000,
+        max_gpus=100_000,
+        max_starts_per_hour=10**6,
+        max_cost_per_h=1e6,
+    )
+    return Fleet(MODELS, EACH, spec, caps, nodes if has_nodes else ())
+
+
+def measured(law: ScalingPolicy, setting: str, *, has_nodes: bool) -> dict[str, float]:
     """CPU seconds of turns in which every model's load moves a little."""
-    fleet = Fleet(law, special, nodes)
-    for second in range(1, TICKS + 1):
-        if second == FIRST:
-            fleet.took_s.clear()  # the first turns fill caches
-        fleet.now_s = float(second)
-        report = fleet.report(lambda n, second=second: 20 + (7 * n + 3 * second) % 20)  # type: ignore[misc]
-        for event in (report, Tick()):
-            fleet.on(event)
-    took = fleet.took_s
-    seconds = TICKS + 1 - FIRST
+    fleet = fleet_of(law, setting, has_nodes=has_nodes)
+    is_full = SETTINGS[setting][1]
+
+    def load(number: int, at_s: float) -> int:
+        wanted = 20 + (7 * number + 3 * int(at_s)) % 20
+        return 3 * wanted if is_full and number < WAITING else wanted
+
+    fleet.live_through(BEFORE_S, load)
+    for _ in range(SECONDS):
+        fleet.step(1.0, load)
+    took = sorted(fleet.turns_s)
     return {
-        "turn_s": sum(took) / len(took),
-        "longest_s": max(took),
-        "share": sum(took) / seconds,
-        "turns_per_s": len(took) / seconds,
+        "turn_s": fmean(took),
+        "p99_s": percentile(took, 0.99) or 0.0,
+        "longest_s": took[-1],
+        "share": (sum(took) + fleet.pages_s) / SECONDS,
+        "pages_share": fleet.pages_s / SECONDS,
+        "turns_per_s": len(took) / SECONDS,
+        "replicas": float(fleet.replicas),
     }

@@ -70,14 +70,15 @@ class Capacity:
         "token_scale",
     )
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, prefill: Law | None = None, decode: Law | None = None) -> None:
+        """``prefill`` and ``decode`` of settled replicas, if they are known."""
         self.kind = kind
         self.prefill, self._settled_prefill = (
-            Law(PREFILL_PRIOR, PREFILL_TYPICAL, PREFILL_FLOOR_S) for _ in range(2)
+            prefill or Law(PREFILL_PRIOR, PREFILL_TYPICAL, PREFILL_FLOOR_S) for _ in range(2)
         )
         """What holds now: the law of first seconds until that of settled replicas is known."""
         self.decode, self._settled_decode = (
-            Law(DECODE_PRIOR, DECODE_TYPICAL, DECODE_FLOOR_S) for _ in range(2)
+            decode or Law(DECODE_PRIOR, DECODE_TYPICAL, DECODE_FLOOR_S) for _ in range(2)
         )
         self.kv_tokens: float | None = None
         """Prompt tokens that fit into its memory at once; None until something did not fit."""
@@ -92,9 +93,11 @@ class Capacity:
     @classmethod
     def told(cls, figures: CapacityFigures) -> Capacity:
         """As somebody else has learned it. It can be read; learning goes on from these figures as a prior."""
-        found = cls(Kind(figures.model, figures.engine, figures.gpu))
-        found.prefill = Law(figures.prefill, PREFILL_TYPICAL, PREFILL_FLOOR_S)
-        found.decode = Law(figures.decode, DECODE_TYPICAL, DECODE_FLOOR_S)
+        found = cls(
+            Kind(figures.model, figures.engine, figures.gpu),
+            Law(figures.prefill, PREFILL_TYPICAL, PREFILL_FLOOR_S),
+            Law(figures.decode, DECODE_TYPICAL, DECODE_FLOOR_S),
+        )
         found.kv_tokens = figures.kv_tokens
         return found
 

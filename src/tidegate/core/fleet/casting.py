@@ -57,6 +57,7 @@ class Casting:
     ) -> None:
         """Give the plan the line-up of this turn."""
         plan.variants.learn(demand, now_s)
+        plan.choice = ""
         need = plan.need.ask(proposal, now_s)
         members = self._members(plan, replicas, launching, now_s)
         least, most = plan.spec.scaling.min_replicas, plan.spec.scaling.max_replicas
@@ -170,7 +171,7 @@ class Casting:
             return offers
         soonest = min(startable, key=lambda name: took_s[name])
         allowed = [name for name in startable if took_s[name] <= left_s] or [soonest]
-        plan.remark = plan.remark or (
+        plan.choice = (
             f"{' and '.join(name or DEFAULT for name in allowed)} first: {slow[0] or DEFAULT} would take "
             f"{took_s[slow[0]]:.0f} s, and requests wait {plan.spec.max_wait_s:g} s at most"
         )

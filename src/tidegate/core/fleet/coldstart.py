@@ -100,7 +100,8 @@ class ColdStarts:
         self.artifacts = ArtifactBook()
         self.kinds = StartKinds()
         self._took_s: dict[_Key, dict[_Kind, deque[float]]] = {}
-        self._readiness: dict[tuple[_Key, _Kind], Readiness] = {}
+        self._readiness: dict[_Key, dict[_Kind, Readiness]] = {}
+        """By kind, as far as it has been asked for since something was last learned of the model and tier."""
         self._stages: dict[ModelId, dict[tuple[Tier, str], dict[str, deque[float]]]] = {}
         """Of each tier and kind of node, what each stage took."""
         self.learned = 0
@@ -126,7 +127,7 @@ class ColdStarts:
         for stage, stage_s in (stages or {}).items():
             self._stages_of(model, tier, kind, stage).append(stage_s)
         self.learned += 1
-        self._readiness.clear()
+        self._readiness.pop((model, tier), None)
 
     def remember(self) -> tuple[KnownStarts, ...]:
         """What outlives this process. How fast sources are is known where the weights are kept."""
@@ -235,8 +236,8 @@ class ColdStarts:
     def _without_fetching(
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: _Kind
     ) -> Readiness:
-        key = ((model, tier), kind)
-        known = self._readiness.get(key)
+        by_kind = self._readiness.setdefault((model, tier), {})
+        known = by_kind.get(kind)
         if known is not None:
             return known
         took_s = self._samples(model, tier, kind, otherwise_s)
@@ -244,7 +245,7 @@ class ColdStarts:
             return Readiness(otherwise_s)
         logs = [log(max(1e-3, took)) for took in took_s]
         known = Readiness(exp(fmean(logs)), max(SPREAD_LEAST, pstdev(logs)), len(logs))
-        self._readiness[key] = known
+        by_kind[kind] = known
         return known
 
     def _samples_of(self, model: ModelId, tier: Tier, kind: _Kind) -> deque[float]:

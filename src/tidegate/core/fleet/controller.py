@@ -133,7 +133,8 @@ class FleetController:
            configuration, which would make every replica one of an unknown model.
         2. Give up starts that took too long, promote what is ready, forgive what has proven itself.
            Begin to replace a replica at which request after request fails.
-        3. Decide each model's number: policy, guards, and last the limits over all.
+        3. Decide each model's number: policy, guards, and last the limits over all. What is seen of a replica is no news
+           of other models' demand: their policies are asked then only where their replicas are not as they were.
         4. Act on the difference: keep, launch, drain.
         5. Stop what has drained; have LoRA adapters loaded that are missing, and unloaded that are not wanted.
         6. Publish the table if it has changed, or if it is time.
@@ -146,7 +147,7 @@ class FleetController:
         effects += self._keeper.look_after(now_s)  # 2
         by_model = self._keeper.roster.replicas.by_model()
         self._keeper.replace_failing(by_model, now_s)
-        effects += self._decide(by_model, now_s)  # 3
+        effects += self._decide(by_model, self._concerned(event), now_s)  # 3
         effects += self._keeper.staffing.act(by_model, self._launching(now_s), now_s)  # 4
         effects += self._keeper.leaving.stop_drained(now_s)  # 5
         effects += self._keeper.adapting.orders(self._plans, now_s)
@@ -273,7 +274,16 @@ class FleetController:
 
     # ---- 3. numbers ----
 
-    def _decide(self, by_model: dict[ModelId, list[Replica]], now_s: float) -> list[FleetEffect]:
+    def _concerned(self, event: FleetEvent) -> ModelId | None:
+        """The one model that an event is about; None: it may be about any."""
+        if not isinstance(event, ReplicaSeen | AdapterSeen):
+            return None
+        replica = self._keeper.roster.replicas.get(event.replica_id)
+        return None if replica is None else replica.model
+
+    def _decide(
+        self, by_model: dict[ModelId, list[Replica]], concerned: ModelId | None, now_s: float
+    ) -> list[FleetEffect]:
         replicas = self._keeper.roster.replicas
         asked: list[tuple[Plan, Demand, Proposal, Standing]] = []
         wishes: list[Wish] = []
@@ -283,12 +293,15 @@ class FleetController:
             kinds = self._keeper.roster.cold.kinds
             kinds.expect(plan.model, variant, plan.spec_as(variant), place)
         for model, plan in self._plans.items():
-            demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
-            standing = standing_of(plan, by_model.get(model, ()), self._keeper.roster.cold, now_s)
-            proposal = plan.propose(demand, standing, now_s)
-            if plan.variants.is_mixed:
-                mine = by_model.get(model, ())
-                self._keeper.casting.cast(plan, proposal, demand, mine, launching, now_s)
+            mine = by_model.get(model, ())
+            standing = standing_of(plan, mine, self._keeper.roster.cold, now_s)
+            if concerned in (None, model) or not plan.still_stands(standing, now_s):
+                demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
+                proposal = plan.propose(demand, standing, now_s)
+                if plan.variants.is_mixed:
+                    self._keeper.casting.cast(plan, proposal, demand, mine, launching, now_s)
+            else:
+                demand, proposal = plan.demand, plan.proposal
             asked.append((plan, demand, proposal, standing))
             wishes.append(plan.wish(proposal, standing, now_s))
         leaving = self._leaving()

@@ -95,6 +95,8 @@ class DemandBook:
         self._gateways: dict[str, _Gateway] = {}
         self._models: dict[ModelId, _Model] = {}
         self._signals: dict[ModelId, _Signals] = {}
+        self._loads: dict[ReplicaId, ReplicaLoad | None] = {}
+        """Answers since a gateway was last heard, or dropped: many ask for the same ones."""
 
     def __repr__(self) -> str:
         return f"<DemandBook gateways={len(self._gateways)} models={len(self._models)}>"
@@ -105,6 +107,7 @@ class DemandBook:
         if gateway is None:
             gateway = self._gateways[report.gateway] = _Gateway(now_s)
             self._gateways = dict(sorted(self._gateways.items()))
+        self._loads.clear()
         gateway.heard_s = now_s
         gateway.route_version = report.route_version
         gateway.replicas = {load.replica_id: load for load in report.replicas}
@@ -134,6 +137,7 @@ class DemandBook:
                 for name, gateway in self._gateways.items()
                 if now_s <= gateway.heard_s + GONE_AFTER_S
             }
+            self._loads.clear()
 
     def keep_only(self, models: Iterable[ModelId]) -> None:
         """Drop what is known of models that are no longer configured."""
@@ -189,12 +193,17 @@ class DemandBook:
 
     def load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
         """What all gateways together have in flight there; None when no gateway has said."""
+        if replica_id not in self._loads:
+            self._loads[replica_id] = self._load(replica_id)
+        return self._loads[replica_id]
+
+    def _load(self, replica_id: ReplicaId) -> ReplicaLoad | None:
         loads = [g.replicas[replica_id] for g in self._gateways.values() if replica_id in g.replicas]
         if not loads:
             return None
-        in_flight = sum(int(known(load.in_flight) or 0) for load in loads)
-        tokens = sum(int(known(load.tokens) or 0) for load in loads)
-        alone_s = sum(known(load.alone_s) or 0.0 for load in loads)
+        in_flight = sum([int(known(load.in_flight) or 0) for load in loads])
+        tokens = sum([int(known(load.tokens) or 0) for load in loads])
+        alone_s = sum([known(load.alone_s) or 0.0 for load in loads])
         return ReplicaLoad(replica_id, in_flight, tokens, alone_s=alone_s)
 
     def is_empty(self, replica_id: ReplicaId, route_version: int) -> bool:

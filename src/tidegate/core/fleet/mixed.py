@@ -49,7 +49,6 @@ class Mixed:
     ) -> list[Order]:
         """One step towards the line-up, as far as it was granted."""
         named = plan.named
-        because = f"{plan.desired} wanted: {plan.because}"
         waiting = [r for r in _in_order(lineup, replicas) if r.replica_id in named and r.is_pooled]
         effects = self._call_up(plan, waiting, launching, now_s) if waiting else []
         serving = [r for r in replicas if r.state is State.SERVING]
@@ -57,21 +56,28 @@ class Mixed:
         gone = drain.due(serving, surplus, 0.0 if plan.is_capped else plan.spec.handover_s, now_s)
         self._leaves_s += [r.leaves_at_s for r in surplus if r not in gone and r.leaves_at_s is not None]
         idle = [r for r in replicas if r.is_nearly_up and r.replica_id not in named]
-        outdated = [r for r in (*idle, *gone) if plan.is_outdated(r)]
-        effects += self._leaving.replace(outdated, "its settings have changed", now_s)
-        idle, gone = [[r for r in each if r not in outdated] for each in (idle, gone)]
-        if (idle or gone) and plan.spec.pool.is_used:
-            crew = Crew.of(replicas)
-            idle = idle[
-                self._pools.short(plan, crew) :
-            ]  # those that have been coming for longest stay for it
-            effects += self._pools.put_away(plan, crew, gone, because, now_s)
-            gone = []
-        effects += self._leaving.drain((*idle, *gone), because, now_s)
+        if idle or gone:
+            effects += self._let_go(plan, replicas, idle, gone, now_s)
         kept = [r for r in replicas if r.can_be_kept and r.replica_id in named]
         self._leaving.call_back(kept, launching, now_s)
         launched = self._launch(plan, lineup, replicas, launching, now_s)
         return effects + (launched or self._make_room(plan, lineup, replicas, launching, now_s))
+
+    def _let_go(
+        self, plan: Plan, replicas: Sequence[Replica], idle: list[Replica], gone: list[Replica], now_s: float
+    ) -> list[Order]:
+        """Those that come up and those that serve and are not in the line-up: to the pool, or for good."""
+        because = f"{plan.desired} wanted: {plan.because}"
+        outdated = [r for r in (*idle, *gone) if plan.is_outdated(r)]
+        effects = self._leaving.replace(outdated, "its settings have changed", now_s)
+        idle, gone = [[r for r in each if r not in outdated] for each in (idle, gone)]
+        if (idle or gone) and plan.spec.pool.is_used:
+            crew = Crew.of(replicas)
+            # Those that have been coming for longest stay for it.
+            idle = idle[self._pools.short(plan, crew) :]
+            effects += self._pools.put_away(plan, crew, gone, because, now_s)
+            gone = []
+        return effects + self._leaving.drain((*idle, *gone), because, now_s)
 
     def _call_up(
         self, plan: Plan, waiting: Sequence[Replica], launching: Launching, now_s: float

@@ -102,8 +102,10 @@ class Places:
         """Where the next replica of each variant would go: now, or on empty nodes while there is no place for it. Nothing
         where that is as it was at the last look, as it always is on nodes of one kind."""
         look = (replicas.places(), self._kept) if self._kinds > 1 else ([], None)
+        if look == self._looked:
+            return
         empty = self.bare()
-        if empty is None or look == self._looked:
+        if empty is None:
             return
         self._looked = look
         ground = self.ground(replicas) or empty
@@ -125,8 +127,10 @@ class Places:
     ) -> Ground | None:
         """The nodes with what leaves, for the final clamp; the wishes then say where their own stand. None where nodes
         are not known, or nobody is to be started or woken: what stands has its place."""
+        if all(wish.bounded <= wish.awake for wish in wishes):
+            return None
         ground = self.bare()
-        if ground is None or all(wish.bounded <= wish.awake for wish in wishes):
+        if ground is None:
             return None
         for replica in leaving:
             if replica.holds_place:

@@ -57,6 +57,8 @@ class Plan:
         """A number that somebody set."""
         self.remark = ""
         """What there is to say of its replicas in this turn, beside their number."""
+        self.choice = ""
+        """Why others than the cheapest are in the line-up, if they are."""
         self.spent = 0.0
         """Since the last decision told."""
         self._before = 0
@@ -170,6 +172,13 @@ class Plan:
         until_s = now_s + self.spec.by_hand_for_s
         self.hand = HandNumber(max(0, held - 1), now_s, until_s, False, self._basis.proposal.asked)
 
+    def still_stands(self, standing: Standing, now_s: float) -> bool:
+        """While nobody says anything new of its demand: its replicas are as they were when its law was last asked, and
+        nothing is due."""
+        if self._basis is None or standing != self._basis.standing:
+            return False
+        return self.due_s is None or now_s < self.due_s
+
     def wish(self, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
         """The proposal in the words of the final clamp."""
         lineup = self.lineup
@@ -203,8 +212,9 @@ class Plan:
         counts = None if self.lineup is None else sorted(self.lineup.counts(self.desired).items())
         # How far it is from what is asked for changes all the time; whether it is short of that is news.
         is_short = held_by is not None and proposal.asked > self.desired
-        saying = (self.desired, held_by, is_short, self.remark, counts)
-        is_news = (held_by is not None or bool(self.remark) or counts is not None) and saying != self._said
+        remark = self._remark
+        saying = (self.desired, held_by, is_short, remark, counts)
+        is_news = (held_by is not None or bool(remark) or counts is not None) and saying != self._said
         if self._said is not None and self.desired == self._before and not is_news:
             return None
         self._said = saying
@@ -256,6 +266,11 @@ class Plan:
     def demand(self) -> Demand:
         """The demand that the number in force was decided on."""
         return self._basis.demand if self._basis else Demand()
+
+    @property
+    def proposal(self) -> Proposal:
+        """What its law, or a hand, last answered."""
+        return self._basis.proposal if self._basis else Proposal(0, 0, "")
 
     @property
     def is_capped(self) -> bool:
@@ -316,9 +331,13 @@ class Plan:
             is_held = exact is not None and need > exact + HELD_LEAST
             when = f" within the last {self.need.delay_s:g} s" if is_held else ""
             why.append(f"{need:.2f} needed{when}, in replicas of {DEFAULT}: {mix}")
-        if self.remark:
-            why.append(self.remark)
+        if self._remark:
+            why.append(self._remark)
         return "; ".join(why)
+
+    @property
+    def _remark(self) -> str:
+        return self.remark or self.choice
 
     def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
         counts: Mapping[str, int] = {OWN: replicas} if self.lineup is None else self.lineup.counts(replicas)

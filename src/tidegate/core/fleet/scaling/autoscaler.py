@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from math import ceil
 
 from tidegate.core.fleet.coldstart import Readiness
@@ -44,8 +44,9 @@ class Standing:
     """All that could serve without a start: live, kept, warm and asleep."""
     coming: tuple[Coming, ...] = ()
     """Those that come up."""
-    engines: tuple[EngineSeen, ...] = ()
-    """What those that serve say of themselves, where the law reads that."""
+    engines: tuple[EngineSeen, ...] = field(default=(), compare=False)
+    """What those that serve say of themselves, where the law reads that. Two are equal whatever it is: pages come all the
+    time, and are no reason to ask the law anew."""
     readiness: Readiness = Readiness()
     slots: int = 8
     """Of one replica started now, as the next one is."""

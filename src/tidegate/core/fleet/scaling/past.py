@@ -10,6 +10,7 @@ Nothing is answered for a time of which nothing is known: a span is cut to what 
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 
@@ -32,45 +33,68 @@ class Totals:
     """Turned away or given up in the queue: what was asked for and not served."""
 
 
-@value
-class _Sample:
-    """Running sums up to a moment, and the levels from there on."""
-
-    at_s: float
-    queued_s: float
-    """Integral of requests waiting, in request-seconds."""
-    in_flight_s: float
-    queued: int
-    in_flight: int
-    totals: Totals
-
-
 class Past:
-    """What is known of one model's demand of late."""
+    """What is known of one model's demand of late: a column of numbers for each figure, a sample in each row.
+
+    Columns and not objects: a large fleet keeps hundreds of thousands of samples, and whoever collects garbage would look
+    at each of them, in the middle of a turn.
+    """
 
     def __init__(self) -> None:
-        self._at_s: list[float] = []
-        self._samples: list[_Sample] = []
+        self._at_s = array("d")
+        self._queued, self._in_flight = array("d"), array("d")
+        """The levels from each sample on."""
+        self._queued_s, self._in_flight_s = array("d"), array("d")
+        """Their integrals up to it, in request-seconds."""
+        self._arrivals, self._prompt_tokens, self._output_tokens = array("d"), array("d"), array("d")
+        self._ended, self._refused = array("d"), array("d")
         self._first_s: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Past samples={len(self._samples)}>"
+        return f"<Past samples={len(self._at_s)}>"
+
+    @property
+    def _columns(self) -> tuple[array[float], ...]:
+        return (
+            self._at_s,
+            self._queued_s,
+            self._in_flight_s,
+            self._queued,
+            self._in_flight,
+            self._arrivals,
+            self._prompt_tokens,
+            self._output_tokens,
+            self._ended,
+            self._refused,
+        )
 
     def add(self, now_s: float, queued: int, in_flight: int, totals: Totals) -> None:
         """Take a sample. One of the same moment takes the place of the one before."""
         queued_s = in_flight_s = 0.0
-        if self._samples:
-            last = self._samples[-1]
-            took_s = max(0.0, now_s - last.at_s)
-            queued_s = last.queued_s + took_s * last.queued
-            in_flight_s = last.in_flight_s + took_s * last.in_flight
+        columns = self._columns
+        if self._at_s:
+            took_s = max(0.0, now_s - self._at_s[-1])
+            queued_s = self._queued_s[-1] + took_s * self._queued[-1]
+            in_flight_s = self._in_flight_s[-1] + took_s * self._in_flight[-1]
             if took_s == 0.0:
-                self._samples.pop()
-                self._at_s.pop()
+                for column in columns:
+                    column.pop()
         else:
             self._first_s = now_s
-        self._samples.append(_Sample(now_s, queued_s, in_flight_s, queued, in_flight, totals))
-        self._at_s.append(now_s)
+        sample = (
+            now_s,
+            queued_s,
+            in_flight_s,
+            queued,
+            in_flight,
+            totals.arrivals,
+            totals.prompt_tokens,
+            totals.output_tokens,
+            totals.ended,
+            totals.refused,
+        )
+        for column, figure in zip(columns, sample, strict=True):
+            column.append(figure)
         if self._at_s[0] < now_s - KEPT_S and len(self._at_s) > 64:
             self._cut(now_s)
 
@@ -80,89 +104,82 @@ class Past:
 
     def mean_queued(self, span_s: float, now_s: float) -> float | None:
         """Requests waiting, the mean over the span."""
-        return self._mean(span_s, now_s, _queued_s)
+        return self._mean(span_s, now_s, self._queued_until)
 
     def mean_in_flight(self, span_s: float, now_s: float) -> float | None:
         """Requests in flight, the mean over the span."""
-        return self._mean(span_s, now_s, _in_flight_s)
+        return self._mean(span_s, now_s, self._in_flight_until)
 
     def mean_concurrency(self, span_s: float, now_s: float) -> float | None:
         """Requests waiting or in flight, the mean over the span."""
-        return self._mean(span_s, now_s, _concurrency_s)
+        return self._mean(
+            span_s, now_s, lambda row, at_s: self._queued_until(row, at_s) + self._in_flight_until(row, at_s)
+        )
 
     def arrivals_per_s(self, span_s: float, now_s: float) -> float | None:
         """Requests that came."""
-        return self._rate(span_s, now_s, lambda totals: totals.arrivals)
+        return self._rate(span_s, now_s, self._arrivals)
 
     def output_tokens_per_s(self, span_s: float, now_s: float) -> float | None:
         """Tokens of answers that were completed."""
-        return self._rate(span_s, now_s, lambda totals: totals.output_tokens)
+        return self._rate(span_s, now_s, self._output_tokens)
 
     def ended_per_s(self, span_s: float, now_s: float) -> float | None:
         """Requests that ended, in whatever way."""
-        return self._rate(span_s, now_s, lambda totals: totals.ended)
+        return self._rate(span_s, now_s, self._ended)
 
     def refused_per_s(self, span_s: float, now_s: float) -> float | None:
         """Requests that were turned away, or waited in vain."""
-        return self._rate(span_s, now_s, lambda totals: totals.refused)
+        return self._rate(span_s, now_s, self._refused)
 
     def mean_prompt_tokens(self, span_s: float, now_s: float) -> float | None:
         """Of the requests that came within the span; None when none did."""
-        start, end = self._from(span_s, now_s), self._last()
-        if start is None or end is None:
+        if not self._at_s:
             return None
-        arrivals = end.totals.arrivals - start.totals.arrivals
-        return (end.totals.prompt_tokens - start.totals.prompt_tokens) / arrivals if arrivals > 0 else None
+        first = self._row(span_s, now_s)
+        came = self._arrivals[-1] - self._arrivals[first]
+        return (self._prompt_tokens[-1] - self._prompt_tokens[first]) / came if came > 0 else None
 
     def mean_output_tokens(self, span_s: float, now_s: float) -> float | None:
         """Of the answers that were completed within the span; None when none was."""
-        start, end = self._from(span_s, now_s), self._last()
-        if start is None or end is None:
+        if not self._at_s:
             return None
-        answered = (end.totals.ended - end.totals.refused) - (start.totals.ended - start.totals.refused)
-        return (end.totals.output_tokens - start.totals.output_tokens) / answered if answered > 0 else None
+        first = self._row(span_s, now_s)
+        answered = self._ended[-1] - self._refused[-1] - (self._ended[first] - self._refused[first])
+        return (self._output_tokens[-1] - self._output_tokens[first]) / answered if answered > 0 else None
 
-    def _mean(self, span_s: float, now_s: float, level_s: Callable[[_Sample, float], float]) -> float | None:
-        start, end = self._from(span_s, now_s), self._last()
-        if start is None or end is None:
+    def _mean(self, span_s: float, now_s: float, level_s: Callable[[int, float], float]) -> float | None:
+        if not self._at_s:
             return None
-        from_s = max(start.at_s, now_s - span_s)
+        first, last = self._row(span_s, now_s), len(self._at_s) - 1
+        from_s = max(self._at_s[first], now_s - span_s)
         if now_s <= from_s:
-            return level_s(end, end.at_s + 1.0) - level_s(end, end.at_s)  # as it is now
-        return (level_s(end, now_s) - level_s(start, from_s)) / (now_s - from_s)
+            return level_s(last, self._at_s[last] + 1.0) - level_s(last, self._at_s[last])  # as it is now
+        return (level_s(last, now_s) - level_s(first, from_s)) / (now_s - from_s)
 
-    def _rate(self, span_s: float, now_s: float, total: Callable[[Totals], int]) -> float | None:
-        end = self._last()
+    def _rate(self, span_s: float, now_s: float, total: array[float]) -> float | None:
+        if not self._at_s:
+            return None
         # A total is known at its samples only: the span ends at the last of them. Else a rate would fall and rise between
         # samples that are a minute apart, and be none over ten seconds.
-        start = None if end is None else self._from(span_s, end.at_s)
-        if start is None or end is None or end.at_s <= start.at_s:
-            return None
-        return (total(end.totals) - total(start.totals)) / (end.at_s - start.at_s)
+        end_s = self._at_s[-1]
+        first = self._row(span_s, end_s)
+        took_s = end_s - self._at_s[first]
+        return (total[-1] - total[first]) / took_s if took_s > 0.0 else None
 
-    def _last(self) -> _Sample | None:
-        return self._samples[-1] if self._samples else None
-
-    def _from(self, span_s: float, now_s: float) -> _Sample | None:
+    def _row(self, span_s: float, now_s: float) -> int:
         """The sample in force when the span began; the first when that was later."""
-        if not self._samples:
-            return None
-        return self._samples[max(0, bisect_right(self._at_s, now_s - span_s) - 1)]
+        return max(0, bisect_right(self._at_s, now_s - span_s) - 1)
+
+    def _queued_until(self, row: int, at_s: float) -> float:
+        return self._queued_s[row] + (at_s - self._at_s[row]) * self._queued[row]
+
+    def _in_flight_until(self, row: int, at_s: float) -> float:
+        return self._in_flight_s[row] + (at_s - self._at_s[row]) * self._in_flight[row]
 
     def _cut(self, now_s: float) -> None:
-        # In one go now and then: a deque cannot be searched.
+        # In one go now and then, since it moves all that stays.
         old = bisect_right(self._at_s, now_s - KEPT_S + 120.0) - 1
         if old > 0:
-            del self._at_s[:old], self._samples[:old]
-
-
-def _queued_s(sample: _Sample, at_s: float) -> float:
-    return sample.queued_s + (at_s - sample.at_s) * sample.queued
-
-
-def _in_flight_s(sample: _Sample, at_s: float) -> float:
-    return sample.in_flight_s + (at_s - sample.at_s) * sample.in_flight
-
-
-def _concurrency_s(sample: _Sample, at_s: float) -> float:
-    return _queued_s(sample, at_s) + _in_flight_s(sample, at_s)
+            for column in self._columns:
+                del column[:old]
