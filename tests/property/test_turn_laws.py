@@ -67,8 +67,9 @@ def test_how_long_starts_take_is_what_all_lessons_say_whenever_somebody_asks(cou
         for model in (A, B):
             for tier in (Tier.COLD, Tier.SLEEPING):
                 for kind in ("", "big"):
-                    asked = model, None, tier, kind
-                    assert cold.readiness(*asked) == fresh.readiness(*asked)
+                    for otherwise_s in (None, 60.0):
+                        asked = model, otherwise_s, tier, kind
+                        assert cold.readiness(*asked) == fresh.readiness(*asked)
 
 
 SPEC = FleetModel(

@@ -100,8 +100,9 @@ class ColdStarts:
         self.artifacts = ArtifactBook()
         self.kinds = StartKinds()
         self._took_s: dict[_Key, dict[_Kind, deque[float]]] = {}
-        self._readiness: dict[_Key, dict[_Kind, Readiness]] = {}
-        """By kind, as far as it has been asked for since something was last learned of the model and tier."""
+        self._readiness: dict[_Key, dict[tuple[_Kind, bool], Readiness]] = {}
+        """By kind, and whether the settings say nothing of it; asked for since something was last learned of the model and
+        tier."""
         self._stages: dict[ModelId, dict[tuple[Tier, str], dict[str, deque[float]]]] = {}
         """Of each tier and kind of node, what each stage took."""
         self.learned = 0
@@ -237,7 +238,8 @@ class ColdStarts:
         self, model: ModelId, otherwise_s: float | None, tier: Tier, kind: _Kind
     ) -> Readiness:
         by_kind = self._readiness.setdefault((model, tier), {})
-        known = by_kind.get(kind)
+        key = kind, otherwise_s is None
+        known = by_kind.get(key)
         if known is not None:
             return known
         took_s = self._samples(model, tier, kind, otherwise_s)
@@ -245,7 +247,7 @@ class ColdStarts:
             return Readiness(otherwise_s)
         logs = [log(max(1e-3, took)) for took in took_s]
         known = Readiness(exp(fmean(logs)), max(SPREAD_LEAST, pstdev(logs)), len(logs))
-        by_kind[kind] = known
+        by_kind[key] = known
         return known
 
     def _samples_of(self, model: ModelId, tier: Tier, kind: _Kind) -> deque[float]:
