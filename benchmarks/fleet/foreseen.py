@@ -18,8 +18,9 @@ from itertools import pairwise, product
 from math import ceil
 
 from tidegate.sim.fluid import Load
+from tidegate.sim.fluid.amounts import Parcel
+from tidegate.sim.fluid.floor import Floor, Hands
 from tidegate.sim.fluid.needing import needs_of_load, work_of_load
-from tidegate.sim.fluid.pool import Parcel, Pool
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.oracle import Oracle, schedule
 from tidegate.sim.scenario import ModelSetup, Slo
@@ -47,7 +48,7 @@ def foreseen(load: Load, setup: ModelSetup, slo: Slo, goal: float) -> tuple[Orac
 
 def kept(load: Load, setup: ModelSetup, slo: Slo, planned: Oracle) -> float:
     """Share of the requests that keep the promise when the schedule is played."""
-    pool = Pool(setup, slo, TIMEOUT_S, SeededDice(1))
+    floor = Floor(setup, slo, TIMEOUT_S, SeededDice(1))
     by = round(planned.slot_s / load.slot_s)
     last = len(load) + ceil(TIMEOUT_S / load.slot_s)
     for slot in range(last):
@@ -55,11 +56,11 @@ def kept(load: Load, setup: ModelSetup, slo: Slo, planned: Oracle) -> float:
         if slot < len(load) and load.requests[slot] > 0:
             amounts = load.requests[slot], load.prompt_tokens[slot], load.output_tokens[slot]
             parcel = Parcel((slot + 0.5) * load.slot_s, *amounts)
-        elif slot >= len(load) and pool.is_empty:
+        elif slot >= len(load) and floor.is_empty:
             break
         serving = planned.serving[min(slot // by, len(planned.serving) - 1)]
-        pool.step(slot * load.slot_s, load.slot_s, parcel, serving=serving)
-    return pool.flowed.kept / pool.flowed.over if pool.flowed.over else 1.0
+        floor.step(slot * load.slot_s, load.slot_s, parcel, {"": Hands(serving)})
+    return floor.flowed.kept / floor.flowed.over if floor.flowed.over else 1.0
 
 
 def best_law_hours(load: Load, setup: ModelSetup, slo: Slo, goal: float, full: float) -> float | None:

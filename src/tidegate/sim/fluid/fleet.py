@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -12,10 +13,11 @@ from tidegate.core.events import ReplicaAdopted, ReplicaSeen
 from tidegate.core.fleet.replicas import size_in, slug
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.types import Address, Dice, ModelId, ReplicaId, RouteTable
+from tidegate.sim.fluid.floor import Floor, Hands
 from tidegate.sim.fluid.pool import Pool
 from tidegate.sim.machines import first_ground, first_place
 from tidegate.sim.provision import Phase, Provision, Share
-from tidegate.sim.scenario import Scenario
+from tidegate.sim.scenario import ModelSetup, Scenario
 
 HALF = 0.5
 """Of a request: fewer than this are most likely none."""
@@ -33,6 +35,7 @@ class Emptying:
     """A replica that takes nothing new: it drains, or stands warm in the pool."""
 
     model: ModelId
+    variant: str
     requests: float
     """What it had when that began; it shrinks as answers end."""
 
@@ -53,20 +56,24 @@ class FluidFleet:
     def __init__(
         self,
         scenario: Scenario,
-        pools: Mapping[ModelId, Pool],
+        floors: Mapping[ModelId, Floor],
         dice: Dice,
         tell: Callable[[object], None],
     ) -> None:
         """``tell`` takes what a backend would see."""
         setups = self._setups = scenario.models
         self._ground = first_ground(scenario)
-        self._pools = pools
+        self._floors = floors
+        self._made: dict[ReplicaId, ModelSetup] = {}
+        """As what each was launched."""
+        self._variant: dict[ReplicaId, str] = {}
         self._dice = dice
         self._tell = tell
         self._due: list[tuple[float, ReplicaId]] = []
         self._changing: dict[ReplicaId, Changing] = {}
         self._sleeping: dict[ReplicaId, ModelId] = {}
-        self.serving: dict[ModelId, dict[ReplicaId, None]] = {model: {} for model in setups}
+        self.serving: dict[ModelId, dict[ReplicaId, str]] = {model: {} for model in setups}
+        """Each with its variant."""
         self.emptying: dict[ReplicaId, Emptying] = {}
         self.provision = Provision()
         self.launches = 0
@@ -84,13 +91,17 @@ class FluidFleet:
             place = first_place(self._ground, self._setups[model])
             if place is None:
                 return
+            self._made[replica_id], self._variant[replica_id] = self._setups[model], ""
             self._serve(replica_id, model)
             self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=place if place.gpus else None))
 
     def launch(self, order: Launch) -> None:
         """Begin a cold start; it ends at the first slot after its time is over."""
         self.launches += 1
-        stages = self._setups[order.model].cold_start.stages()
+        setup = self._setups[order.model]
+        made = setup.variants[order.variant] if order.variant else setup
+        self._made[order.replica_id], self._variant[order.replica_id] = made, order.variant
+        stages = made.cold_start.stages()
         took_s = sum(stage.draw_s(self._dice) for stage in stages)
         self._change(order.replica_id, order.model, Seen.READY, took_s, Phase.STARTING)
 
@@ -98,15 +109,15 @@ class FluidFleet:
         """Let a warm replica sleep."""
         emptied = self.emptying.pop(order.replica_id, None)
         if emptied is not None:
-            self._pools[emptied.model].lose(emptied.requests)
-            took_s = self._setups[emptied.model].cold_start.sleep_s
+            self._pool(emptied).lose(emptied.requests)
+            took_s = self._made[order.replica_id].cold_start.sleep_s
             self._change(order.replica_id, emptied.model, Seen.SLEPT, took_s, Phase.WARM)
 
     def wake(self, order: Wake) -> None:
         """Begin to wake a sleeper; its GPUs are free."""
         model = self._sleeping.pop(order.replica_id, None)
         if model is not None:
-            setup = self._setups[model]
+            setup = self._made[order.replica_id]
             stages = setup.cold_start.waking(setup.fleet.pool.sleep_level)
             took_s = sum(stage.draw_s(self._dice) for stage in stages)
             self._change(order.replica_id, model, Seen.WOKEN, took_s, Phase.STARTING)
@@ -121,14 +132,16 @@ class FluidFleet:
             model = changing.model
         elif emptied is not None:
             model = emptied.model
-            self._pools[model].lose(emptied.requests)
+            self._pool(emptied).lose(emptied.requests)
         elif model is None:
             model = next((name for name, ids in self.serving.items() if replica_id in ids), None)
             if model is None:
                 return
-            self._pools[model].lose(self.each(model))
+            variant = self.serving[model][replica_id]
+            self._floors[model].pools[variant].lose(self.each(model, variant))
             del self.serving[model][replica_id]
-        self._move(replica_id, model, None)
+        self._move(replica_id, None)
+        del self._made[replica_id], self._variant[replica_id]
         self._tell(ReplicaSeen(replica_id, Seen.EXITED, None, "stopped"))
 
     def publish(self, table: RouteTable) -> None:
@@ -137,12 +150,14 @@ class FluidFleet:
             serving = self.serving.get(route.model, {})
             phase = _IDLE.get(route.state)
             if phase is not None and route.replica_id in serving:
-                self.emptying[route.replica_id] = Emptying(route.model, self.each(route.model))
+                variant = serving[route.replica_id]
+                each = self.each(route.model, variant)
+                self.emptying[route.replica_id] = Emptying(route.model, variant, each)
                 del serving[route.replica_id]
-                self._move(route.replica_id, route.model, phase)
+                self._move(route.replica_id, phase)
             elif phase is not None and route.replica_id in self.emptying:
                 if self.provision.phase(route.replica_id) is not phase:
-                    self._move(route.replica_id, route.model, phase)
+                    self._move(route.replica_id, phase)
             elif route.state is State.SERVING and route.replica_id in self.emptying:
                 del self.emptying[route.replica_id]
                 self._serve(route.replica_id, route.model)
@@ -157,7 +172,7 @@ class FluidFleet:
                 continue
             if changed.seen is Seen.SLEPT:
                 self._sleeping[replica_id] = changed.model
-                self._move(replica_id, changed.model, Phase.SLEEPING)
+                self._move(replica_id, Phase.SLEEPING)
                 self._tell(ReplicaSeen(replica_id, Seen.SLEPT))
                 continue
             if changed.seen is Seen.READY:
@@ -169,25 +184,48 @@ class FluidFleet:
     def end_slot(self, span_s: float) -> None:
         """What takes nothing new has got so much further."""
         for emptied in self.emptying.values():
-            emptied.requests *= exp(-span_s / self._pools[emptied.model].stay_s)
+            emptied.requests *= exp(-span_s / self._pool(emptied).stay_s)
             if emptied.requests < HALF:
                 emptied.requests = 0.0
 
-    def each(self, model: ModelId) -> float:
-        """Requests on one replica that serves."""
-        elsewhere = sum(gone.requests for gone in self.emptying.values() if gone.model == model)
-        return max(0.0, self._pools[model].running - elsewhere) / max(1, len(self.serving[model]))
+    def each(self, model: ModelId, variant: str) -> float:
+        """Requests on one replica of this variant that serves."""
+        elsewhere = sum([gone.requests for gone in self._gone(model, variant)])
+        serving = sum([its == variant for its in self.serving[model].values()])
+        return max(0.0, self._floors[model].pools[variant].running - elsewhere) / max(1, serving)
+
+    def hands(self, model: ModelId) -> dict[str, Hands]:
+        """Who is at work, by variant."""
+        found: dict[str, Hands] = {}
+        serving = Counter(self.serving[model].values())
+        for variant in self._floors[model].pools:
+            gone = self._gone(model, variant)
+            each = max(1.0, self.each(model, variant)) if gone else 1.0
+            found[variant] = Hands(
+                serving[variant],
+                sum([min(1.0, drained.requests / each) for drained in gone]),
+                sum([drained.requests for drained in gone]),
+            )
+        return found
+
+    def _gone(self, model: ModelId, variant: str) -> list[Emptying]:
+        return [one for one in self.emptying.values() if one.model == model and one.variant == variant]
+
+    def _pool(self, emptied: Emptying) -> Pool:
+        return self._floors[emptied.model].pools[emptied.variant]
 
     def _change(self, replica_id: ReplicaId, model: ModelId, seen: Seen, took_s: float, phase: Phase) -> None:
         self._changing[replica_id] = Changing(model, self.now_s, seen)
         heappush(self._due, (self.now_s + took_s, replica_id))
-        self._move(replica_id, model, phase)
+        self._move(replica_id, phase)
 
     def _serve(self, replica_id: ReplicaId, model: ModelId) -> None:
-        self.serving[model][replica_id] = None
-        self._move(replica_id, model, Phase.SERVING)
+        # One that another model of its group has lent serves here as the model's own do.
+        variant = self._variant[replica_id]
+        self.serving[model][replica_id] = variant if variant in self._floors[model].pools else ""
+        self._move(replica_id, Phase.SERVING)
 
-    def _move(self, replica_id: ReplicaId, model: ModelId, phase: Phase | None) -> None:
+    def _move(self, replica_id: ReplicaId, phase: Phase | None) -> None:
         state = _SIZED.get(phase, State.SERVING) if phase else State.SERVING
-        size = size_in(self._setups[model].fleet, state)
+        size = size_in(self._made[replica_id].fleet, state)
         self.provision.move(replica_id, phase, self.now_s, Share(size.gpus, size.price_per_h))

@@ -1,6 +1,7 @@
-"""One model's queue and engines as amounts that flow.
+"""A model's replicas of one kind, and what runs there, as amounts that flow.
 
-What waits is one line, first come first served; what runs is ``n`` requests over ``S`` equal replicas. In a slot
+What waits is one line, first come first served (``sim.fluid.floor``); what runs is ``n`` requests over ``S`` equal replicas.
+In a slot
 
 - a batch of ``b = n / S`` takes ``s(b)`` a step by the engine's own law; prompts take the share ``f`` of the time, so
   a token takes ``s(b) / (1 - f)``, and ``f`` is at most what a step full of prompt chunks leaves it;
@@ -28,10 +29,10 @@ from tidegate.core.queueing import (
     pace_spread_s,
     wait_quantile_s,
 )
+from tidegate.core.spreading import dearer_s
 from tidegate.core.types import Dice
-from tidegate.sim.fluid.amounts import Flowed, Parcel
+from tidegate.sim.fluid.amounts import Flowed
 from tidegate.sim.fluid.line import Line
-from tidegate.sim.fluid.spilling import Spilling
 from tidegate.sim.needs import prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
 from tidegate.workload.chance import normal
@@ -47,17 +48,19 @@ FEW = 1.0
 
 
 class Pool:
-    """Queue and running requests of one model."""
+    """The running requests of one model at its replicas of one kind."""
 
-    def __init__(self, setup: ModelSetup, slo: Slo, request_timeout_s: float, dice: Dice) -> None:
+    def __init__(self, setup: ModelSetup, slo: Slo, line: Line, flowed: Flowed, dice: Dice) -> None:
+        """``line`` is the model's, and ``flowed`` is told what becomes of those that are let in."""
         self._dice = dice
         self._law = setup.law
         self._limits = setup.limits
         self._slots = min(setup.fleet.slots, setup.limits.max_sequences)
         self._slo = slo
-        self.flowed = Flowed()
-        spilling = None if setup.dispatch.spill is None else Spilling(setup.dispatch.spill, slo)
-        self.line = Line(setup.dispatch.queue, request_timeout_s, spilling, self.flowed)
+        self.line = line
+        self.flowed = flowed
+        self.ended = 0.0
+        """Answers that are complete."""
         self.running = 0.0
         self._prompts = 0.0
         """Prompt tokens of what runs."""
@@ -71,18 +74,15 @@ class Pool:
         """Beside what runs: those whose prompts are computed or wait for that at an engine."""
         self.swing = 0.0
         """How far above its ends the number of those that run is expected to come within a slot."""
+        self.let_in = 0.0
+        """In the last slot."""
         self.stay_s = 1.0
         """Time constant with which answers end."""
         self.ttft_s: tuple[float, float, float] | None = None
         """Median, 90th and 95th percentile of the first tokens of the last slot; None without any."""
 
     def __repr__(self) -> str:
-        return f"<Pool waiting={self.line.requests:.1f} running={self.running:.1f} tpot={self.tpot_s * 1e3:.1f} ms>"
-
-    @property
-    def is_empty(self) -> bool:
-        """Nothing waits and nothing runs."""
-        return self.line.first is None and self.running == 0.0
+        return f"<Pool running={self.running:.1f} tpot={self.tpot_s * 1e3:.1f} ms>"
 
     @property
     def owed_tokens(self) -> float:
@@ -104,23 +104,25 @@ class Pool:
         self,
         now_s: float,
         span_s: float,
-        arrived: Parcel | None,
+        most: float,
         *,
         serving: float,
         draining: float = 0.0,
         draining_requests: float = 0.0,
     ) -> None:
-        """From ``now_s`` on for ``span_s``; ``arrived`` comes evenly over it.
+        """From ``now_s`` on for ``span_s``; up to ``most`` of those in line come, evenly over it.
 
         ``serving`` replicas take new requests. Those that drain are at work too, ``draining`` whole ones' worth,
         and hold ``draining_requests`` of what runs.
         """
-        if arrived is not None and arrived.requests > 0:
-            self.line.arrive(arrived, now_s, span_s)
-        self.line.expire(now_s, span_s, can_serve=serving > 0)
         self.ttft_s = None
+        self.let_in = 0.0
         working = serving + draining
-        if working <= 0 or self.is_empty:
+        most = min(most, self.line.requests)
+        if working <= 0 and self.running > 0.0:
+            # The last replica went when it held less than half a request: that has ended.
+            self._over(self.running, float(self.tpot_seen_s <= self._slo.tpot_s))
+        if working <= 0 or (most <= 0.0 and self.running == 0.0):
             self._rest()
             return
         prompt, output = self._means()
@@ -130,7 +132,7 @@ class Pool:
         step_s = self._law.decode_s(batch, cached, 1)
         most_share = self._most_share(step_s, prompt_s / max(1.0, prompt), batch)
         share_each = prompt_s / (working * span_s)
-        let_in = min(self.line.requests, most_share / share_each * serving / working if prompt_s > 0 else inf)
+        let_in = min(most, most_share / share_each * serving / working if prompt_s > 0 else inf)
         left, turned_over = self._pace(step_s, min(most_share, let_in * share_each), output, span_s)
         room = self._room(prompt + 0.5 * output) * serving + draining_requests * left
         fits = max(0.0, room - self.running * left) / turned_over
@@ -170,6 +172,7 @@ class Pool:
             self._prompts += taken.prompt_tokens
             self._owed += taken.output_tokens
             passed += taken.requests
+        self.let_in = passed
         if passed > 0:
             p50, p90, p95 = (
                 _shortest_of_the_longest(waits, (1.0 - ratio) * passed)
@@ -199,7 +202,12 @@ class Pool:
         output = self._owed / self.running
         spread_s = pace_spread_s(self.tpot_seen_s, let_in_per_s, prompt_s, output, grows_s, batch)
         in_pace = normal_share((self._slo.tpot_s - self.tpot_seen_s) / spread_s)
+        self._over(ends, in_pace)
+
+    def _over(self, ends: float, in_pace: float) -> None:
+        """So many answers are complete, and this share of them came in pace."""
         flowed = self.flowed
+        self.ended += ends
         flowed.ended += ends
         flowed.tpot_kept += ends * in_pace
         flowed.kept += ends * in_pace * self._in_time / self.running
@@ -216,10 +224,26 @@ class Pool:
     def _rest(self) -> None:
         """Nothing is computed."""
         self.prefill_share = self.prefilling = self.swing = 0.0
-        if self.is_empty:
+        if self.running == 0.0:
             self.tpot_s = self.tpot_seen_s = self._law.decode_s(1, 0, 1)
 
-    # ---- what an engine can hold ----
+    # ---- what an engine can hold, and what the router would say of it ----
+
+    def prices(self, prompt: float, output: float) -> tuple[float, float]:
+        """What a request costs at an empty replica, and what each more in its batch adds (``core.spreading``)."""
+        tokens = round(prompt + 0.5 * output)
+        alone_s = self._law.mixed_s(0, 0, [(max(1, round(prompt)), 0)])
+        more_s = self._law.decode_s(2, 2 * tokens, 1) - self._law.decode_s(1, tokens, 1)
+        return alone_s, dearer_s(more_s, prompt)
+
+    def room(self, prompt: float, output: float) -> float:
+        """Requests of such a length that fit on one replica."""
+        return self._room(prompt + 0.5 * output)
+
+    def kept_up(self, span_s: float) -> tuple[float, float]:
+        """At the pace of the last slot: of what runs, the share still there after the span, and of what comes over it."""
+        left = exp(-span_s / self.stay_s)
+        return left, self.stay_s / span_s * (1.0 - left)
 
     def _means(self) -> tuple[float, float]:
         """Prompt and output tokens of a request, of those that run and the next in line."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from statistics import fmean
 
 from tidegate.core.events import EngineReported, SignalsReported
+from tidegate.core.fleet.replicas import route_gpu
 from tidegate.core.types import (
     CapacityFigures,
     DemandReport,
@@ -14,10 +16,12 @@ from tidegate.core.types import (
     LatencySummary,
     ModelDemand,
     ModelId,
+    ReplicaId,
     ReplicaLoad,
 )
 from tidegate.sim.fluid.fleet import FluidFleet
-from tidegate.sim.fluid.pool import TINY, Pool
+from tidegate.sim.fluid.floor import Floor
+from tidegate.sim.fluid.pool import TINY
 from tidegate.sim.scenario import ModelSetup, Scenario
 
 LEARNED_AFTER = 50
@@ -30,39 +34,45 @@ class Reporter:
     """Makes reports and pages of the state at the beginning of a slot."""
 
     def __init__(
-        self, scenario: Scenario, pools: Mapping[ModelId, Pool], fleet: FluidFleet, dice: Dice
+        self, scenario: Scenario, floors: Mapping[ModelId, Floor], fleet: FluidFleet, dice: Dice
     ) -> None:
         self._scraping = scenario.scraping
         self._setups = scenario.models
-        self._pools = pools
+        self._floors = floors
         self._fleet = fleet
         self._dice = dice
         self._next_s = self._scraping.every_s
         self._on_the_way: deque[tuple[float, Page]] = deque()
-        self._latencies: dict[ModelId, deque[tuple[float, LatencySummary]]] = {m: deque() for m in pools}
-        self._last_active_s: dict[ModelId, float | None] = dict.fromkeys(pools)
-        self._figures = {model: figures_of(model, setup) for model, setup in scenario.models.items()}
-        self._seen: dict[ModelId, tuple[float, float]] = dict.fromkeys(pools, (0.0, 0.0))
+        self._latencies: dict[ModelId, deque[tuple[float, LatencySummary]]] = {m: deque() for m in floors}
+        self._last_active_s: dict[ModelId, float | None] = dict.fromkeys(floors)
+        self._figures = {
+            (model, variant): figures_of(model, way, variant)
+            for model, setup in scenario.models.items()
+            for variant, way in {"": setup, **setup.variants}.items()
+        }
+        self._seen: dict[ModelId, tuple[float, float]] = dict.fromkeys(floors, (0.0, 0.0))
 
     def __repr__(self) -> str:
-        return f"<Reporter models={len(self._pools)} pages_on_the_way={len(self._on_the_way)}>"
+        return f"<Reporter models={len(self._floors)} pages_on_the_way={len(self._on_the_way)}>"
 
     def report(self, now_s: float, route_version: int) -> DemandReport:
         """The gateway's ledger."""
-        models = tuple(self._model_demand(model, pool, now_s) for model, pool in self._pools.items())
+        models = tuple(self._model_demand(model, floor, now_s) for model, floor in self._floors.items())
         loads = []
-        for model, ids in self._fleet.serving.items():
-            if ids:
-                each = self._fleet.each(model)
-                tokens = round(self._pools[model].owed_tokens / max(1.0, self._pools[model].running) * each)
-                count = whole(each)
-                loads += [ReplicaLoad(replica_id, count, tokens) for replica_id in ids]
+        for model, variant, ids in self._served():
+            pool, each = self._floors[model].pools[variant], self._fleet.each(model, variant)
+            tokens = round(pool.owed_tokens / max(1.0, pool.running) * each)
+            count = whole(each)
+            loads += [ReplicaLoad(replica_id, count, tokens) for replica_id in ids]
         loads += [
             ReplicaLoad(replica_id, whole(drained.requests), whole(drained.requests))
             for replica_id, drained in self._fleet.emptying.items()
         ]
         learned = tuple(
-            self._figures[model] for model, pool in self._pools.items() if pool.flowed.ended >= LEARNED_AFTER
+            self._figures[model, variant]
+            for model, floor in self._floors.items()
+            for variant, pool in floor.pools.items()
+            if pool.ended >= LEARNED_AFTER
         )
         return DemandReport("fluid", route_version, models, tuple(loads), learned)
 
@@ -74,27 +84,28 @@ class Reporter:
         while self._on_the_way and self._on_the_way[0][0] <= now_s:
             yield self._on_the_way.popleft()[1]
 
-    def _model_demand(self, model: ModelId, pool: Pool, now_s: float) -> ModelDemand:
-        flowed = pool.flowed
+    def _model_demand(self, model: ModelId, floor: Floor, now_s: float) -> ModelDemand:
+        flowed = floor.flowed
         arrived, over = flowed.requests, flowed.over
         if (arrived, over) != self._seen[model]:
             self._seen[model] = (arrived, over)
             self._last_active_s[model] = now_s
         latency = LatencySummary()
-        if pool.ttft_s is not None:
-            latency = self._summary(pool)
+        ttft_s = floor.ttft_s
+        if ttft_s is not None:
+            latency = self._summary(floor, ttft_s)
             self._latencies[model].append((now_s, latency))
         minute = self._measured(model, now_s, 1.0)
         latency = replace(latency, ttft_p90_s=minute.ttft_p90_s, tpot_p90_s=minute.tpot_p90_s)
-        first = pool.line.first
-        queued, in_flight = whole(pool.line.requests), whole(pool.running + pool.prefilling)
+        first = floor.line.first
+        queued, in_flight = whole(floor.line.requests), whole(floor.running + floor.prefilling)
         return ModelDemand(
             model=model,
             queued=queued,
             in_flight=in_flight,
-            peak=queued + in_flight + round(pool.swing),
-            queued_tokens=round(pool.line.tokens),
-            in_flight_tokens=round(pool.owed_tokens),
+            peak=queued + in_flight + round(floor.swing),
+            queued_tokens=round(floor.line.tokens),
+            in_flight_tokens=round(floor.owed_tokens),
             arrivals_total=round(arrived),
             ended_total=round(over),
             output_tokens_total=round(flowed.output_tokens),
@@ -107,29 +118,41 @@ class Reporter:
             spilt_cost_total=flowed.spilt_cost,
         )
 
-    def _summary(self, pool: Pool) -> LatencySummary:
-        assert pool.ttft_s is not None
-        p50_s, p90_s, p95_s = pool.ttft_s
+    def _summary(self, floor: Floor, ttft_s: tuple[float, float, float]) -> LatencySummary:
+        p50_s, p90_s, p95_s = ttft_s
+        stay_s = floor.stay_s
         return LatencySummary(
-            samples=max(1, whole(pool.flowed.ended)),
+            samples=max(1, whole(floor.flowed.ended)),
             ttft_p50_s=p50_s,
             ttft_p95_s=p95_s,
-            e2e_p50_s=p50_s + pool.stay_s,
-            e2e_p95_s=p95_s + pool.stay_s,
+            e2e_p50_s=p50_s + stay_s,
+            e2e_p95_s=p95_s + stay_s,
             ttft_p90_s=p90_s,
-            tpot_p90_s=pool.tpot_seen_s,
+            tpot_p90_s=floor.tpot_seen_s(0.9),
         )
+
+    def _served(self) -> Iterator[tuple[ModelId, str, list[ReplicaId]]]:
+        """The serving replicas by model and variant, where there are any."""
+        for model, ids in self._fleet.serving.items():
+            for variant in self._floors[model].pools:
+                alike = [replica_id for replica_id, its in ids.items() if its == variant]
+                if alike:
+                    yield model, variant, alike
 
     # ---- metrics ----
 
     def _take_pages(self, now_s: float) -> None:
-        for model, ids in self._fleet.serving.items():
-            pool, each = self._pools[model], self._fleet.each(model)
-            limits = self._setups[model].limits
-            kv = pool.kv_tokens() / max(1, len(ids)) / (limits.kv_blocks * limits.block_tokens)
+        busy_of: dict[ModelId, list[float]] = {model: [] for model in self._floors}
+        for model, variant, ids in self._served():
+            pool, each = self._floors[model].pools[variant], self._fleet.each(model, variant)
+            setup = self._setups[model]
+            limits = (setup.variants[variant] if variant else setup).limits
+            kv = pool.kv_tokens() / len(ids) / (limits.kv_blocks * limits.block_tokens)
             for replica_id in ids:
                 self._send(now_s, EngineReported(replica_id, whole(each), 0, min(1.0, kv)))
-            busy = min(1.0, each + pool.prefill_share) if ids else None
+            busy_of[model] += [min(1.0, each + pool.prefill_share)] * len(ids)
+        for model, shares in busy_of.items():
+            busy = fmean(shares) if shares else None
             self._send(
                 now_s,
                 SignalsReported(model, busy, self._measured(model, now_s, self._scraping.latency_ratio)),
@@ -163,7 +186,7 @@ class Reporter:
         )
 
 
-def figures_of(model: ModelId, setup: ModelSetup) -> CapacityFigures:
+def figures_of(model: ModelId, setup: ModelSetup, variant: str = "") -> CapacityFigures:
     """The two laws of ``core.capacity`` as a gateway learns them in the end: read off the engine's own law.
 
     A prompt on an idle engine is ``k0 + k1 * x + k2 * x * x / 2`` in thousands of tokens, a step linear in both.
@@ -175,7 +198,7 @@ def figures_of(model: ModelId, setup: ModelSetup) -> CapacityFigures:
     return CapacityFigures(
         model=model,
         engine=setup.fleet.engine,
-        gpu="",
+        gpu=route_gpu(variant, setup.fleet),
         prefill=(none, one - none - 0.5 * bent, bent),
         decode=(2 * first - second, second - first, cached - first),
         prefill_samples=LEARNED_AFTER,

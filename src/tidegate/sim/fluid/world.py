@@ -32,8 +32,8 @@ from tidegate.core.fleet import FleetController
 from tidegate.core.types import ModelId
 from tidegate.sim.fluid.amounts import Flowed, Parcel
 from tidegate.sim.fluid.fleet import FluidFleet
+from tidegate.sim.fluid.floor import Floor
 from tidegate.sim.fluid.load import Load
-from tidegate.sim.fluid.pool import Pool
 from tidegate.sim.fluid.reporting import Reporter
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.provision import Phase, Provision
@@ -88,14 +88,11 @@ def flow(
     """Run all loads to their end. ``progress`` is told the share that is over, now and then.
 
     Raises:
-        ValueError: a load's model is not in the scenario or has variants, or slots differ or are too long.
+        ValueError: a load's model is not in the scenario, or slots differ or are too long.
     """
     slots_s = {load.slot_s for load in loads.values()}
     if set(loads) != set(scenario.models):
         raise ValueError("the loads are not those of the scenario's models")
-    mixed = [model for model, setup in scenario.models.items() if setup.variants]
-    if mixed:
-        raise ValueError(f"the fluid world has no variants; {mixed[0]} has some")
     if len(slots_s) != 1 or not 0 < max(slots_s) <= LONGEST_SLOT_S:
         message = f"all slots must have one length of at most {LONGEST_SLOT_S:g} s; these have {slots_s}"
         raise ValueError(message)
@@ -125,13 +122,13 @@ class _FluidWorld:
         self._slot_s = next(iter(loads.values())).slot_s
         self._slots = max(map(len, loads.values()))
         dice = SeededDice(seed)
-        self._pools = {
-            model: Pool(setup, scenario.slo, scenario.request_timeout_s, dice)
+        self._floors = {
+            model: Floor(setup, scenario.slo, scenario.request_timeout_s, dice)
             for model, setup in scenario.models.items()
         }
         self._controller = FleetController()
-        self._fleet = FluidFleet(scenario, self._pools, dice, self._handle)
-        self._reporter = Reporter(scenario, self._pools, self._fleet, dice)
+        self._fleet = FluidFleet(scenario, self._floors, dice, self._handle)
+        self._reporter = Reporter(scenario, self._floors, self._fleet, dice)
         self._now_s = 0.0
         self._turns = 0
         self._later: deque[object] = deque()
@@ -167,7 +164,7 @@ class _FluidWorld:
         return FluidRun(
             scenario=self._scenario,
             seed=self._seed,
-            flowed={model: pool.flowed for model, pool in self._pools.items()},
+            flowed={model: floor.flowed for model, floor in self._floors.items()},
             provision=self._fleet.provision,
             decisions=tuple(self._decisions),
             launches=self._fleet.launches,
@@ -179,7 +176,7 @@ class _FluidWorld:
 
     @property
     def _is_empty(self) -> bool:
-        return all(pool.is_empty for pool in self._pools.values())
+        return all(floor.is_empty for floor in self._floors.values())
 
     def _begin(self) -> None:
         """What runs already first, then the policy, as ``simulate`` does."""
@@ -198,14 +195,14 @@ class _FluidWorld:
         self._handle(DemandReported(self._reporter.report(now_s, self._route_version)))
         if slot % max(1, round(TICK_EVERY_S / self._slot_s)) == 0:
             self._handle(TICK)
-        for model, pool in self._pools.items():
-            self._flow(model, pool, slot)
+        for model, floor in self._floors.items():
+            self._flow(model, floor, slot)
         self._fleet.end_slot(self._slot_s)
         self._note(now_s)
         if self._progress is not None and slot % 256 == 0:
             self._progress(slot / self._slots)
 
-    def _flow(self, model: ModelId, pool: Pool, slot: int) -> None:
+    def _flow(self, model: ModelId, floor: Floor, slot: int) -> None:
         load = self._loads[model]
         parcel = None
         if slot < len(load) and load.requests[slot] > 0:
@@ -215,26 +212,16 @@ class _FluidWorld:
                 load.prompt_tokens[slot],
                 load.output_tokens[slot],
             )
-        serving = len(self._fleet.serving[model])
-        draining = held = 0.0
-        if self._fleet.emptying:
-            each = max(1.0, self._fleet.each(model))
-            for drained in self._fleet.emptying.values():
-                if drained.model == model:
-                    held += drained.requests
-                    draining += min(1.0, drained.requests / each)
-        pool.step(
-            self._now_s, self._slot_s, parcel, serving=serving, draining=draining, draining_requests=held
-        )
+        floor.step(self._now_s, self._slot_s, parcel, self._fleet.hands(model))
 
     def _note(self, now_s: float) -> None:
-        steps, pools = self._steps, self._pools.values()
+        steps, floors = self._steps, self._floors.values()
         steps.at_s.append(now_s)
-        steps.requests.append(sum([pool.flowed.requests for pool in pools]))
-        steps.kept.append(sum([pool.flowed.kept for pool in pools]))
-        steps.ended.append(sum([pool.flowed.over for pool in pools]))
-        steps.waiting.append(sum([pool.line.requests for pool in pools]))
-        steps.running.append(sum([pool.running for pool in pools]))
+        steps.requests.append(sum([floor.flowed.requests for floor in floors]))
+        steps.kept.append(sum([floor.flowed.kept for floor in floors]))
+        steps.ended.append(sum([floor.flowed.over for floor in floors]))
+        steps.waiting.append(sum([floor.line.requests for floor in floors]))
+        steps.running.append(sum([floor.running for floor in floors]))
         steps.serving.append(self._fleet.provision.count(Phase.SERVING))
         steps.provisioned.append(len(self._fleet.provision))
 
