@@ -19,11 +19,13 @@ from tidegate.core.dispatch import Dispatcher
 from tidegate.core.dispatch.prefix import PrefixStats
 from tidegate.core.dispatch.spillbook import SpillStats
 from tidegate.core.effects import Record
-from tidegate.core.events import FleetConfigured
+from tidegate.core.events import DemandReported, EngineReported, FleetConfigured, ReplicaAdopted
 from tidegate.core.fleet import FleetController
+from tidegate.core.fleet.batchsize import PAGES as PAGES_SEEN
 from tidegate.core.outcomes import MEANING, Outcome
 from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel
+from tidegate.core.types import Address, DemandReport, ReplicaLoad
 from tidegate.emulator.options import parser
 from tidegate.gateway import Meters
 from tidegate.gateway.gate import KEPT
@@ -137,6 +139,10 @@ class Control:
             ),
             0.0,
         )
+        controller.on(ReplicaAdopted("m-1", "m", Address("127.0.0.1", 9000)), 0.0)
+        controller.on(DemandReported(DemandReport("g", 0, (), (ReplicaLoad("m-1", 9, 0),))), 0.0)
+        for _ in range(PAGES_SEEN):
+            controller.on(EngineReported("m-1", 8, 1, None), 0.0)
         return controller.state(0.0)
 
 

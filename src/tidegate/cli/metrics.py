@@ -46,6 +46,7 @@ class FleetMetrics(Collector):
                     if state not in ENDED:
                         replicas.add_metric((model.model, state.value, variant), counts[state, variant])
         yield from (desired, replicas, queued, failures)
+        yield _batches(view)
         yield _adapters(view)
         yield from _shadows(view)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
@@ -66,6 +67,22 @@ class FleetMetrics(Collector):
             "Old segments removed to make room.",
             value=journal.segments_dropped_total,
         )
+
+
+def _batches(view: FleetView) -> GaugeMetricFamily:
+    """The smallest of each model's variant. Where none is known there is none, and never a 0."""
+    family = GaugeMetricFamily(
+        "tidegate_engine_batch_size",
+        "Requests that an engine was seen to run at once while others waited in it.",
+        labels=("model", "variant"),
+    )
+    for model in view.models:
+        for variant in model.variants:
+            alike = (each for each in model.replicas if each.variant == variant and each.state not in ENDED)
+            known = [each.batch for each in alike if each.batch]
+            if known:
+                family.add_metric((model.model, variant), min(known))
+    return family
 
 
 def _adapters(view: FleetView) -> GaugeMetricFamily:

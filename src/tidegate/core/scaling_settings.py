@@ -142,7 +142,7 @@ class Scaling:
     """How long a lower number must have been asked for before it is obeyed."""
     concurrency_target: float | None = None
     """Requests one replica should carry, queued ones included; None: ``auto``. That is the engine's batch size for the
-    law ``concurrency``, and what the promise allows for ``tidal``."""
+    law ``concurrency``, as it is set or seen, and what the promise allows for ``tidal``."""
     thresholds: Thresholds = Thresholds()
     slo_keda: SloKeda = SloKeda()
     promise: Promise = Promise()

@@ -67,7 +67,10 @@ def fleet_page(
         models=tuple(_model(model, ledger, models.get(model.model), last_words) for model in view.models),
         leftover=tuple(_replica(replica, ledger) for replica in view.leftover),
         outcomes=outcomes,
-        warnings=warnings,
+        warnings=(
+            *warnings,
+            *(f"{model.model}: {model.mismatch}" for model in view.models if model.mismatch),
+        ),
         spending=view.spending,
     )
 
@@ -160,6 +163,7 @@ def _replica(view: ReplicaView, ledger: Ledger) -> ReplicaPage:
         node=view.place.node if view.place else None,
         gpus=view.place.gpus if view.place else (),
         leaves_at_s=view.leaves_at_s,
+        batch=view.batch,
     )
 
 

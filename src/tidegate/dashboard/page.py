@@ -43,6 +43,8 @@ class ReplicaPage:
     """Their indexes there. While it sleeps others may have them."""
     leaves_at_s: float | None = None
     """It serves, and has been announced to go then; None: it has not been."""
+    batch: int | None = None
+    """Requests that its engine runs at once at most, as its own page has shown; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, inf
 
 from tidegate.core.effects import Decision, Prediction, Shadowed
@@ -53,6 +53,8 @@ class Plan:
         """The variant that is started for its pool."""
         self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
+        self.batches: dict[str, int] = {}
+        """Requests that engines of each variant run at once at most, where that has been seen."""
         self.hand: HandNumber | None = None
         """A number that somebody set."""
         self.remark = ""
@@ -65,7 +67,7 @@ class Plan:
         self._basis: _Basis | None = None
         self._shadow: Shadow | None = None
         self._said: tuple[object, ...] | None = None
-        """Number, holder, whether more was asked for, remark and variants, of the decision told last."""
+        """Number, holder, whether more was asked for, remarks and variants, of the decision told last."""
 
     def __repr__(self) -> str:
         return f"<Plan {self.model} desired={self.desired} failures={self.variants.failures}>"
@@ -111,10 +113,45 @@ class Plan:
         """What one more replica of this variant would take."""
         return self.variants.sizes.get(variant) or self.variants.sizes[OWN]
 
+    def slots_as(self, variant: str) -> int:
+        """Requests that one replica of this variant takes at once: what its settings say, or its engine's batch size where
+        that is known to be smaller."""
+        slots = self.spec_as(variant).slots
+        return min(slots, self.batches.get(variant, slots))
+
+    def learn_batch(self, variant: str, replicas: Iterable[Replica]) -> None:
+        """One of this variant has shown its batch size, or a larger one than it was thought to have."""
+        alike = [each for each in replicas if each.variant == variant and not each.is_ended]
+        sizes = [each.batch.size for each in alike if each.batch.size and not self.is_outdated(each)]
+        self.batches.pop(variant, None)
+        if sizes:
+            self.batches[variant] = min(sizes)
+
+    @property
+    def mismatch(self) -> str:
+        """Which engines run fewer requests at once than they are counted on for, in words; empty: none is known to."""
+        said = []
+        target = self.spec.scaling.concurrency_target
+        for variant, batch in sorted(self.batches.items()):
+            slots = self.spec_as(variant).slots
+            if batch >= slots:
+                continue
+            whose = self.variants.named(variant)
+            beyond = (
+                f" and its concurrency_target {target:g}" if target is not None and target > batch else ""
+            )
+            said.append(
+                f"{f'{whose}: ' if whose else ''}an engine runs {batch} requests at once while others wait in it, "
+                f"but its slots are {slots}{beyond}; make them equal"
+            )
+        return "; ".join(said)
+
     def configure(self, spec: FleetModel, now_s: float) -> None:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""
         if spec == self.spec:
             return
+        if spec.command_hash != self.spec.command_hash or spec.variants != self.spec.variants:
+            self.batches.clear()
         self.spec = spec
         self.variants.configure(spec)
         if self.need.delay_s != spec.scaling.scale_down_delay_s:
@@ -337,7 +374,7 @@ class Plan:
 
     @property
     def _remark(self) -> str:
-        return self.remark or self.choice
+        return "; ".join(filter(None, (self.remark or self.choice, self.mismatch)))
 
     def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
         counts: Mapping[str, int] = {OWN: replicas} if self.lineup is None else self.lineup.counts(replicas)

@@ -13,6 +13,7 @@ from math import inf
 
 from tidegate.core.events import EngineReported, ReplicaSeen
 from tidegate.core.fleet.aboard import Aboard
+from tidegate.core.fleet.batchsize import BatchSize
 from tidegate.core.fleet.sizes import Size
 from tidegate.core.lifecycle import COMING_UP, ENDED, LIVE, IllegalTransition, Seen, State, advance
 from tidegate.core.nodes import NOWHERE, Place
@@ -74,6 +75,8 @@ class Replica:
     engine: EngineReported | None = None
     engine_s: float = 0.0
     """When that page came."""
+    batch: BatchSize = field(default_factory=BatchSize)
+    """What its pages have told of how many requests it runs at once."""
     size: Size = Size(0, 0.0)
     """What it takes in its state, from its launch to its end."""
     place: Place = NOWHERE

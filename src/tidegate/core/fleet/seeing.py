@@ -109,6 +109,9 @@ class Seeing:
         if usage != event.kv_usage_ratio:
             event = EngineReported(event.replica_id, event.running, event.waiting, usage, event.adapters)
         replica.engine = event
+        plan, load = self._roster.plans.get(replica.model), self._roster.demand.load(replica.replica_id)
+        if replica.batch.note(event, load.in_flight if load else 0) and plan is not None:
+            plan.learn_batch(replica.variant, self._roster.replicas.by_model()[replica.model])
 
     def _note_ready(self, replica: Replica, event: ReplicaSeen, now_s: float) -> None:
         replica.ready_s = now_s

@@ -12,6 +12,7 @@ from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Standing
 from tidegate.core.fleet.scaling.policies import Coming, EngineSeen
+from tidegate.core.fleet.variants import OWN
 from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
 
@@ -47,7 +48,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
             others |= bool(replica.variant)
             live += share
             there += 1
-            slots += replica.spec.slots
+            slots += min(replica.spec.slots, replica.batch.size or replica.spec.slots)
             ready_s = replica.ready_s
             if ready_s is not None and (first_ready_s is None or ready_s < first_ready_s):
                 first_ready_s = ready_s
@@ -83,7 +84,7 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         tuple(coming),
         tuple(engines),
         _next_readiness(plan, cold, warm, asleep, beside=bool(coming)),
-        plan.spec.slots,
+        plan.slots_as(OWN),
         plan.spec.price_per_h,
         len(asleep),
         plan.bounds,

@@ -59,6 +59,8 @@ class ReplicaView:
     """Its GPUs; None where it has none, or nobody knows the nodes. While it sleeps others may have them."""
     leaves_at_s: float | None = None
     """It serves, and has been announced to go then; None: it has not been."""
+    batch: int | None = None
+    """Requests that its engine runs at once at most, as its own page has shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ class ModelView:
     """Their names, ``default`` first; a nameless one where there are none."""
     adapters: tuple[str, ...] = ()
     """LoRA adapters that it is to have."""
+    mismatch: str = ""
+    """Which engines run fewer requests at once than they are counted on for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ def model_view(
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
         variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
         adapters=tuple(name for name, _ in plan.spec.adapters or ()),
+        mismatch=plan.mismatch,
     )
 
 
@@ -181,4 +186,5 @@ def _replica_view(replica: Replica, demand: DemandBook, own: str) -> ReplicaView
         troubles=replica.aboard.told if replica.aboard is not None else {},
         place=replica.place if replica.place.gpus else None,
         leaves_at_s=replica.leaves_at_s,
+        batch=replica.batch.size,
     )
