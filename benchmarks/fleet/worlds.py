@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tidegate.core.scaling_settings import Scaling
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Pool, QueueLimits
+from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, Pool, QueueLimits, Variant
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
 from tidegate.engine.latency import LinearLaw
@@ -46,6 +47,19 @@ def setup(
         law=law,
         cold_start=cold,
     )
+
+
+def with_variant(whole: ModelSetup, variant: Variant, law: LinearLaw) -> ModelSetup:
+    """The same model, which may also be run in another way, and is as fast as this then."""
+    own = replace(whole.fleet, variants=(*whole.fleet.variants, variant))
+    other = replace(
+        whole,
+        fleet=whole.fleet.as_variant(variant),
+        limits=replace(whole.limits, max_sequences=variant.slots),
+        law=law,
+        variants={},
+    )
+    return replace(whole, fleet=own, variants={**whole.variants, variant.name: other})
 
 
 def scenario(

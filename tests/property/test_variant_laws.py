@@ -1,5 +1,6 @@
 """Laws of mixes of variants: what the cheapest one costs, and what a line-up never gives up."""
 
+from dataclasses import replace
 from itertools import product
 from math import ceil
 
@@ -165,6 +166,34 @@ def test_step_by_step_a_line_up_comes_to_rest_at_nearly_the_cheapest(offers, tol
     own = sum(member.price_per_h for member in members)
     from_scratch = cheapest(need, [Offer(o.name, o.share, o.price_per_h) for o in offers], 0, 10_000)
     assert own <= (1.0 + START_SURCHARGE) * price(offers, from_scratch) + EPS
+
+
+@given(offers=some_offers(), told=MEMBERS, need=NEEDS)
+def test_with_a_pool_a_line_up_comes_to_rest_too(offers, told, need):
+    """Whoever goes is warm and then asleep; whoever is called comes one step nearer."""
+    nearer = {Reach.SLEEPS: Reach.WAKES, Reach.DOZES: Reach.SLEEPS}
+    further = {Reach.SERVES: Reach.WARM, Reach.WARM: Reach.DOZES, Reach.DOZES: Reach.SLEEPS}
+    offers, members = with_members(offers, [(which, reach, True) for which, reach, _ in told])
+    for step in range(16):
+        found = lineup(need, offers, members, 0, 10_000)
+        named = found.named(len(found.parts))
+        members = [
+            replace(m, reach=nearer.get(m.reach, Reach.SERVES) if m.replica_id in named else away)
+            for m in members
+            for away in [further.get(m.reach, m.reach)]
+            if m.replica_id in named or m.reach not in (Reach.STARTS, Reach.WAKES)
+        ]
+        members += [
+            Member(ReplicaId(f"n{step}-{n}"), part.variant, part.share, part.price_per_h, Reach.STARTS)
+            for n, part in enumerate(found.parts)
+            if part.replica_id is None
+        ]
+        members.sort(key=lambda m: m.reach)
+        offers, members = with_members(offers, [], members)
+    found = lineup(need, offers, members, 0, 10_000)
+    at_rest = {m.replica_id for m in members if m.reach is Reach.SERVES}
+    assert found.named(len(found.parts)) == at_rest, "nothing moves any more"
+    assert found.there == len(found.parts)
 
 
 def with_members(offers, told, members=None):

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from sim.worlds import GPU, M, Notes, run, steady, trace_of, world
-from tidegate.core.effects import Promote
+from sim.worlds import GPU, M, Notes, mixed, run, steady, trace_of, world
+from tidegate.core.effects import Launch, Promote, Wake
+from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.core.settings import FleetLimits, Pool
 from tidegate.core.types import ModelId
 from tidegate.engine.coldstart import ColdStart
@@ -123,3 +124,48 @@ def test_a_replica_that_is_lent_ends_what_it_had_for_its_own_model():
     assert figures.retries == 0
     lent = [e for _, _, _, effects in notes.turns for e in effects if isinstance(e, Promote)]
     assert any(not e.replica_id.startswith(e.model) for e in lent), "replicas have changed hands"
+
+
+def orders(notes, kind, since_s=0.0):
+    """Moment and replica of each such order."""
+    return [
+        (at_s, effect.replica_id)
+        for brain, at_s, _, effects in notes.turns
+        if brain == "fleet" and at_s >= since_s
+        for effect in effects
+        if isinstance(effect, kind)
+    ]
+
+
+def test_a_model_run_in_two_ways_sleeps_at_night_and_the_cheapest_wakes_first():
+    """An evening on a large GPU and a small one, two quiet hours, and a morning that begins with single requests."""
+    night_s, morning_s = 600.0, 9_000.0
+    evening = steady(0.2, 120) + steady(4, 120, output=400, from_s=120) + steady(0.2, 300, from_s=240)
+    morning = steady(0.2, 120, from_s=morning_s) + steady(5, 120, output=400, from_s=morning_s + 120)
+    rows = evening + morning
+    scenario = mixed(
+        pool=Pool(max_sleeping=3, sleep_after_s=30.0),
+        policy=ScalingPolicy.TIDAL,
+        max_replicas=3,
+        window_s=5,
+        scale_down_delay_s=30,
+    )
+    notes = Notes()
+    done, figures = run(rows, scenario, journal=notes)
+    assert figures.completed == len(rows)
+    assert figures.failed == figures.rejected == figures.expired == 0
+    made = {
+        effect.replica_id: effect.variant
+        for _, _, _, effects in notes.turns
+        for effect in effects
+        if isinstance(effect, Launch)
+    }
+    assert set(made.values()) == {"", "small"}
+    woken = [(at_s, made[name]) for at_s, name in orders(notes, Wake, morning_s)]
+    (first_s, cheapest), (then_s, dearer), *_ = woken
+    assert (cheapest, dearer) == ("small", "")
+    assert first_s < morning_s + 2
+    assert then_s > morning_s + 120
+    assert all(at_s > then_s for at_s, _ in orders(notes, Launch, morning_s)), "everybody needed was asleep"
+    assert max(done.tally.ttft_s[len(evening) :]) < 8, "a wake-up of 4 s, where a start takes 60"
+    assert figures.hours_by_phase["sleeping"] > 2 * 0.9 * (morning_s - night_s) / 3600

@@ -7,7 +7,7 @@ from array import array
 from dataclasses import replace
 
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
-from tidegate.core.settings import DispatchConfig, FleetLimits, FleetModel, QueueLimits, Variant
+from tidegate.core.settings import NO_POOL, DispatchConfig, FleetLimits, FleetModel, QueueLimits, Variant
 from tidegate.core.types import ModelId
 from tidegate.engine.catalogue import profile
 from tidegate.engine.coldstart import ColdStart
@@ -103,7 +103,18 @@ def world(
 LARGE, SMALL = "llama-3.1-8b-h100x1", "llama-3.1-8b-l40sx1"
 
 
-def mixed(*, large=None, small=None, slots=(64, 16), price=(4.0, 1.2), cold_s=60.0, slo=None, **scaling):
+def mixed(
+    *,
+    large=None,
+    small=None,
+    slots=(64, 16),
+    price=(4.0, 1.2),
+    cold_s=60.0,
+    pool=NO_POOL,
+    wake_s=4.0,
+    slo=None,
+    **scaling,
+):
     """One model on large GPUs and on small ones, of which none runs. ``large`` and ``small``: at most so many of each."""
     variant = Variant(
         "small", slots[1], 1, "l40s", price_per_h=price[1], expected_start_s=cold_s, max_replicas=small
@@ -118,6 +129,7 @@ def mixed(*, large=None, small=None, slots=(64, 16), price=(4.0, 1.2), cold_s=60
         scaling=Scaling(**scaling),
         variants=(variant,),
         own_max_replicas=large,
+        pool=pool,
     )
 
     def setup_of(fleet, name):
@@ -127,7 +139,7 @@ def mixed(*, large=None, small=None, slots=(64, 16), price=(4.0, 1.2), cold_s=60
             fleet=fleet,
             limits=replace(known.limits, max_sequences=fleet.slots),
             law=known.law,
-            cold_start=ColdStart(engine_start_s=cold_s),
+            cold_start=ColdStart(engine_start_s=cold_s, wake_s=wake_s, sleep_s=1.0),
             running=0,
         )
 

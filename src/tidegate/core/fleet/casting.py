@@ -1,8 +1,11 @@
 """What a line-up is made of: each variant with its share, its price and whether one can be started, and who is there.
 
 A variant is left out of what can be started while its starts fail, and while there is no room for one: the others do not
-wait for it. What is warm or asleep is there too, with its variant; it only takes its room again, and pools give way. While nobody serves, the cheapest variant comes first; but if it is not expected to serve within what is left
+wait for it. While nobody serves, the cheapest variant comes first; but if it is not expected to serve within what is left
 of the time that requests wait, one that is, or the soonest. Nothing is started to save money before somebody serves.
+
+Who is warm or asleep is there as well, each with its variant, and so is the room that pools take: they give way. While more
+is needed than those that serve carry, and those in the pool carry it, they come and nothing is started.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from tidegate.core.lifecycle import State
 from tidegate.core.types import ModelId
 
 _POOLED = frozenset({Reach.WARM, Reach.SLEEPS, Reach.DOZES})
+_FILL_IN = _POOLED | {Reach.WAKES}
 _KEPT_IN_ORDER = (Reach.SERVES, Reach.WARM, Reach.WAKES, Reach.STARTS, Reach.SLEEPS, Reach.DOZES)
 """Of one variant. What comes up already is not given up for what would have to be woken."""
 
@@ -67,10 +71,11 @@ class Casting:
             least = max(least, min(proposal.wanted, most))
             most = most if plan.hand.at_least else least
         offers = self._offers(plan, members, replicas, launching, now_s)
-        if need > 0.0 and not any(member.reach is Reach.SERVES for member in members):
+        serving = sum(member.share for member in members if member.reach is Reach.SERVES)
+        if serving < need - EPS and (not serving or any(m.reach in _FILL_IN for m in members)):
             if sum(member.share for member in members if member.can_stay) >= need - EPS:
                 offers = [replace(offer, can_start=False) for offer in offers]
-            else:
+            elif not serving:
                 offers = self._in_time(plan, offers, need, demand)
         asked = need, tuple(offers), tuple(members), least, most
         if plan.lineup is None or asked != self._asked.get(plan.model):

@@ -8,6 +8,7 @@ import pytest
 from tidegate.core.effects import Launch, Pooled, Prefetch, Sleep
 from tidegate.core.events import WeightsSeen
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.settings import Prefetching
 from tidegate.core.tiers import Tier
 from tidegate.core.types import Address, ModelId
@@ -109,6 +110,22 @@ def test_a_pool_gives_way_to_another_models_first_replica(world, settings):
     assert orders(world, 4) == [], "while its GPU is not free nothing is started"
     world.exited(5, "m-2")
     assert orders(world, 5) == [("launch", "n-1")]
+
+
+def test_who_is_in_the_way_goes_and_not_who_has_waited_for_longest(world, settings):
+    """The younger one has a GPU of the node that n needs whole. The older one could go for ever without helping n."""
+    nodes = [Node("n1", (Gpu(0, None, ""),)), Node("n2", (Gpu(0, None, ""), Gpu(1, None, "")))]
+    pool = {"min_warm": 2, "max_warm": 2}
+    world.configure(0, {M: settings(gpus=1, pool=pool), N: settings(gpus=2)}, nodes)
+    world.ready(1, "m-1")
+    world.ready(2, "m-2", 9001)
+    (older,) = [name for name, (node, _) in world.places.items() if node == "n1"]
+    (younger,) = [name for name, (node, _) in world.places.items() if node == "n2"]
+    assert (older, younger) == ("m-1", "m-2")
+    world.report(3, queued=1, model=N, gateway="h")
+    assert orders(world, 3) == [("stop", "m-2")]
+    world.exited(4, "m-2")
+    assert orders(world, 4) == [("launch", "n-1")]
 
 
 # ---- asleep ----

@@ -118,17 +118,17 @@ def test_until_the_cheaper_one_has_started_who_sleeps_fills_in(world, mixed):
     assert world.states() == {"m-2": "warm", "m-3": "serving"}
 
 
-def test_a_rise_wakes_who_sleeps_at_once_and_starts_what_is_cheaper_beside_it(world, mixed):
+def test_a_rise_wakes_who_sleeps_at_once_and_what_is_cheaper_is_started_once_it_serves(world, mixed):
     both(world, mixed)
     slept(world, 101, "m-2")
     world.run(102, 103, in_flight=16)
     assert world.states() == {"m-1": "serving", "m-2": "sleeping"}
     world.report(104, in_flight=16, queued=10)
-    assert orders(world, 104) == [("wake", "m-2"), ("launch", "m-3")]
-    assert launched(world, 104) == ["small"]
+    assert orders(world, 104) == [("wake", "m-2")]
     world.seen(108, "m-2", Seen.WOKEN)
     world.run(109, 150, in_flight=26, loads={"m-1": 16, "m-2": 10})
-    assert orders(world, 108) == [("promote", "m-2")], "it serves until the small one does"
+    assert orders(world, 108) == [("promote", "m-2"), ("launch", "m-3")], "it serves until the small one does"
+    assert launched(world, 104) == ["small"]
     world.ready(151, "m-3", 9002)
     world.run(152, 153, in_flight=26, loads={"m-1": 16, "m-2": 0, "m-3": 10})
     assert orders(world, 151) == [("promote", "m-3"), ("demote", "m-2"), ("sleep", "m-2")]
