@@ -98,7 +98,7 @@ class Casting:
             for reach, replica in there
             if reach in _POOLED
             and not plan.is_outdated(replica)
-            and (reach is not Reach.SLEEPS or _can_wake(replica, launching, now_s))
+            and (reach is not Reach.SLEEPS or _can_wake(plan, replica, launching, now_s))
         ]
         if pooled:
             pooled.sort(key=lambda each: (each[1].since_s, each[1].number))  # first in, first out
@@ -183,9 +183,16 @@ class Casting:
         return [replace(offer, can_start=offer.name in allowed) for offer in offers]
 
 
-def _can_wake(sleeper: Replica, launching: Launching, now_s: float) -> bool:
-    """Else another one is started instead."""
-    return now_s >= sleeper.wake_again_s and launching.has_room_to_wake(sleeper)
+def _can_wake(plan: Plan, sleeper: Replica, launching: Launching, now_s: float) -> bool:
+    """Now, or when a pool has given way if nothing could be started meanwhile. Else another one is started instead."""
+    if now_s < sleeper.wake_again_s:
+        return False
+    if launching.wakes_now(sleeper):
+        return True
+    trusted = (name for name in plan.variants.specs if plan.variants.gate(name).block(now_s) is None)
+    if any(launching.has_room_now(plan, name) for name in trusted):
+        return False
+    return launching.wakes_beside_pools(sleeper)
 
 
 def _reach(replica: Replica) -> Reach:

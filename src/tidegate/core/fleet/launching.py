@@ -115,13 +115,13 @@ class Launching:
         is_allowed = room.refuses(size, starts=False) is None
         return is_allowed and room.place_for(size, is_kept_for=is_kept_for) is not None
 
-    def has_room_to_wake(self, sleeper: Replica) -> bool:
+    def wakes_now(self, sleeper: Replica) -> bool:
+        """It could wake where it sleeps in this moment."""
+        return _can_wake(sleeper, self._room)
+
+    def wakes_beside_pools(self, sleeper: Replica) -> bool:
         """It could wake where it sleeps as soon as every pool has given way."""
-        room, awake = self._room_beside_pools, size_in(sleeper.spec, State.WAKING)
-        refused = room.exchange(sleeper.size, awake, sleeper.place)
-        if refused is None:
-            room.exchange(awake, sleeper.size, sleeper.place)  # it was only asked for
-        return refused is None
+        return _can_wake(sleeper, self._room_beside_pools)
 
     def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
         """One of this variant would fit as soon as this other replica is gone."""
@@ -192,3 +192,11 @@ class Launching:
                 return "one more would break the fleet's limit of money per day", None
             case _:
                 return "one more would break the fleet's limit of money per hour", None
+
+
+def _can_wake(sleeper: Replica, room: Room) -> bool:
+    awake = size_in(sleeper.spec, State.WAKING)
+    refused = room.exchange(sleeper.size, awake, sleeper.place)
+    if refused is None:
+        room.exchange(awake, sleeper.size, sleeper.place)  # it was only asked for
+    return refused is None

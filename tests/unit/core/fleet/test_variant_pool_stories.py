@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tidegate.core.effects import Launch
-from tidegate.core.events import ReplicaAdopted
+from tidegate.core.events import DemandReported, ReplicaAdopted
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.settings import Variant
 from tidegate.core.tiers import Tier
-from tidegate.core.types import Address, ModelId, ReplicaId
+from tidegate.core.types import Address, DemandReport, ModelDemand, ModelId, ReplicaId, ReplicaLoad
 
 M, N = ModelId("m"), ModelId("n")
 SMALL = Variant("small", slots=16, gpus=1, kind="l40s", price_per_h=1.20, expected_start_s=60.0)
@@ -37,6 +38,18 @@ def launched(world, since=0):
 
 def orders(world, since):
     return [(what, name) for at, what, name in world.orders if at >= since]
+
+
+def asked(world, moments, of_m, of_n, *, n_1=0):
+    """A gateway's reports: so many requests for each model, and so many at n-1."""
+    for at in moments:
+        demands = tuple(
+            ModelDemand(model, count, 0, count, 0, 0, 0, 0, 0, 0.0, None)
+            for model, count in ((M, of_m), (N, of_n))
+        )
+        routes = world.table.routes
+        loads = tuple(ReplicaLoad(r.replica_id, n_1 * (r.model == N), 10) for r in routes)
+        world.on(DemandReported(DemandReport("g", world.table.version, demands, loads)), at)
 
 
 def both(world, mixed, **pool):
@@ -143,6 +156,27 @@ def test_who_cannot_wake_where_it_sleeps_is_replaced_by_a_start(world, mixed):
     slept(world, 123, "m-2")
     world.report(124, queued=3)
     assert launched(world, 121) == ["small"]
+
+
+def test_nobody_waits_for_a_sleeper_whose_gpu_is_in_anothers_pool_while_something_can_be_started(
+    world, mixed
+):
+    """The warm one of n has the GPU, and its last answer is a long one. There is another GPU of the dearer kind."""
+    nodes = [Node("n1", (Gpu(0, None, "l40s"), Gpu(1, None, "h100")))]
+    other = replace(mixed(pool={"max_warm": 1}), kind="l40s", variants=(), price_per_h=1.20)
+    world.configure(0, {M: mixed(pool={"max_sleeping": 1}), N: other}, nodes)
+    asked(world, range(2), 4, 0)
+    world.ready(60, "m-1")
+    asked(world, range(61, 64), 4, 0)
+    asked(world, range(64, 86), 0, 0)
+    slept(world, 86, "m-1")
+    assert world.states() == {"m-1": "sleeping"}
+    asked(world, range(87, 90), 0, 4)
+    world.ready(150, "n-1", 9001)
+    asked(world, range(151, 175), 0, 0, n_1=1)
+    assert world.states() == {"m-1": "sleeping", "n-1": "warm"}
+    asked(world, range(175, 177), 4, 0, n_1=1)
+    assert launched(world, 175) == ["default"]
 
 
 def test_the_pool_counts_replicas_of_all_variants_together(world, mixed):
