@@ -70,18 +70,23 @@ class Casting:
             need = float(proposal.asked)
             least = max(least, min(proposal.wanted, most))
             most = most if plan.hand.at_least else least
-        offers = self._offers(plan, members, replicas, launching, now_s)
+        staying = [member.share for member in members if member.can_stay]
+        is_enough = sum(staying) >= need - EPS and len(staying) >= least
+        offers = self._offers(plan, members, replicas, launching, now_s, is_enough=is_enough)
         serving = sum(member.share for member in members if member.reach is Reach.SERVES)
         if serving < need - EPS and (not serving or any(m.reach in _FILL_IN for m in members)):
-            if sum(member.share for member in members if member.can_stay) >= need - EPS:
+            if sum(staying) >= need - EPS:
                 offers = [replace(offer, can_start=False) for offer in offers]
             elif not serving:
                 offers = self._in_time(plan, offers, need, demand)
         asked = need, tuple(offers), tuple(members), least, most
-        if plan.lineup is None or asked != self._asked.get(plan.model):
+        before = plan.lineup
+        if before is None or asked != self._asked.get(plan.model) or before.there < len(before.parts):
             # Nearly always it is as it was: most turns are about another model.
             self._asked[plan.model] = asked
-            plan.lineup = lineup(*asked)
+            own = [r for r in replicas if r.state is State.WARM]
+            fitting = _that_fit(plan, offers, need, least, most, launching, own)
+            plan.lineup = lineup(need, fitting, members, least, most)
         if plan.spec.pool.is_used:
             plan.reserve = self._reserve(plan, offers, replicas, launching)
 
@@ -98,7 +103,7 @@ class Casting:
             for reach, replica in there
             if reach in _POOLED
             and not plan.is_outdated(replica)
-            and (reach is not Reach.SLEEPS or _can_wake(plan, replica, launching, now_s))
+            and (reach is not Reach.SLEEPS or _can_wake(plan, replica, replicas, launching, now_s))
         ]
         if pooled:
             pooled.sort(key=lambda each: (each[1].since_s, each[1].number))  # first in, first out
@@ -122,6 +127,8 @@ class Casting:
         replicas: Sequence[Replica],
         launching: Launching,
         now_s: float,
+        *,
+        is_enough: bool,
     ) -> list[Offer]:
         there, near = Counter[str](), Counter[str]()
         for member in members:
@@ -132,8 +139,9 @@ class Casting:
         lost.subtract(m.variant for m in members if m.reach is Reach.SLEEPS)
         variants = plan.variants
         trusted = [name for name in variants.specs if variants.gate(name).block(now_s) is None]
-        # Where there is no room for any, the one that is meant says which cap forbids it.
-        startable = [name for name in trusted if launching.has_room_beside_pools(plan, name)] or trusted
+        startable = launching.fit_beside_pools(plan, trusted, [r for r in replicas if r.state is State.WARM])
+        if not startable and not is_enough:
+            startable = trusted  # for none there is room: the one that is meant says which cap forbids it
         return [
             Offer(
                 name,
@@ -183,7 +191,41 @@ class Casting:
         return [replace(offer, can_start=offer.name in allowed) for offer in offers]
 
 
-def _can_wake(plan: Plan, sleeper: Replica, launching: Launching, now_s: float) -> bool:
+def _that_fit(
+    plan: Plan,
+    offers: list[Offer],
+    need: float,
+    least: int,
+    most: int,
+    launching: Launching,
+    own: Sequence[Replica],
+) -> list[Offer]:
+    """With no more starts than there is room for, all of them together: a mix of which only a part can ever come about
+    would be begun and given up again. As they are where nothing that fits carries the need: then everybody who is there
+    stays, and the cap is told."""
+    bounded = offers
+    for _ in range(2 * len(offers)):
+        counts = cheapest(need, bounded, least, most)
+        if sum(o.share * count for o, count in zip(bounded, counts, strict=True)) < need - EPS:
+            return offers
+        starts = {
+            offer.name: count - offer.there - offer.near
+            for offer, count in zip(bounded, counts, strict=True)
+            if count > offer.there + offer.near
+        }
+        fit = launching.fit_together(plan, starts, own) if starts else {}
+        if fit == starts:
+            return bounded
+        bounded = [
+            replace(offer, most=offer.there + offer.near + fit[offer.name]) if offer.name in fit else offer
+            for offer in bounded
+        ]
+    return offers
+
+
+def _can_wake(
+    plan: Plan, sleeper: Replica, replicas: Sequence[Replica], launching: Launching, now_s: float
+) -> bool:
     """Now, or when a pool has given way if nothing could be started meanwhile. Else another one is started instead."""
     if now_s < sleeper.wake_again_s:
         return False
@@ -192,7 +234,7 @@ def _can_wake(plan: Plan, sleeper: Replica, launching: Launching, now_s: float) 
     trusted = (name for name in plan.variants.specs if plan.variants.gate(name).block(now_s) is None)
     if any(launching.has_room_now(plan, name) for name in trusted):
         return False
-    return launching.wakes_beside_pools(sleeper)
+    return launching.wakes_beside_pools(sleeper, [r for r in replicas if r.state is State.WARM])
 
 
 def _reach(replica: Replica) -> Reach:

@@ -6,6 +6,8 @@ takes its GPUs, so what takes its place waits until it is gone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 from tidegate.core.fleet.placement import Ground
@@ -45,8 +47,7 @@ class Launching:
 
     @cached_property
     def _room_beside_pools(self) -> Room:
-        """Without the warm ones: whoever is to serve has their room for the asking, and those that are to serve
-        themselves say so."""
+        """Without the warm ones: whoever is to serve has their room for the asking."""
         standing = [r for r in self._replicas if not r.is_gone and r.state is not State.WARM]
         if not any(r.state is State.WARM for r in self._replicas):
             return self._room
@@ -57,6 +58,19 @@ class Launching:
                 if replica.holds_place:
                     ground.hold(replica.place)
         return Room(self._limits, [replica.size for replica in standing], left, ground)
+
+    @contextmanager
+    def _beside_pools(self, own: Sequence[Replica]) -> Iterator[Room]:
+        """Of one model: its own warm ones may be to serve themselves."""
+        room = self._room_beside_pools
+        if room is self._room:
+            yield room
+            return
+        for replica in own:
+            room.keep(replica.size, replica.place)
+        yield room
+        for replica in own:
+            room.leave(replica.size, replica.place)
 
     @cached_property
     def _is_leaving(self) -> bool:
@@ -108,20 +122,46 @@ class Launching:
             self._fits[key] = is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
         return self._fits[key]
 
-    def has_room_beside_pools(self, plan: Plan, variant: str) -> bool:
-        """One of this variant fits as soon as every pool has given way, the starts of the hour left aside."""
-        size, is_kept_for = plan.size_as(variant), self._places.is_kept_for(plan.model)
-        room = self._room_beside_pools
-        is_allowed = room.refuses(size, starts=False) is None
-        return is_allowed and room.place_for(size, is_kept_for=is_kept_for) is not None
+    def fit_beside_pools(self, plan: Plan, variants: Iterable[str], own: Sequence[Replica]) -> list[str]:
+        """Of these variants, those of which one fits as soon as every other model's pool has given way, the starts of the
+        hour left aside. ``own``: the warm ones of this model."""
+        is_kept_for = self._places.is_kept_for(plan.model)
+        with self._beside_pools(own) as room:
+            return [
+                name
+                for name in variants
+                if room.refuses(plan.size_as(name), starts=False) is None
+                and room.place_for(plan.size_as(name), is_kept_for=is_kept_for) is not None
+            ]
+
+    def fit_together(self, plan: Plan, starts: Mapping[str, int], own: Sequence[Replica]) -> dict[str, int]:
+        """How many of so many starts of each variant fit at once, as soon as every other model's pool has given way."""
+        is_kept_for = self._places.is_kept_for(plan.model)
+        fit: dict[str, int] = {}
+        taken: list[tuple[Size, Place]] = []
+        with self._beside_pools(own) as room:
+            for name, number in starts.items():
+                size = plan.size_as(name)
+                fit[name] = 0
+                while fit[name] < number and room.refuses(size, starts=False) is None:
+                    place = room.place_for(size, is_kept_for=is_kept_for)
+                    if place is None:
+                        break
+                    room.keep(size, place)
+                    taken.append((size, place))
+                    fit[name] += 1
+            for size, place in taken:
+                room.leave(size, place)
+        return fit
 
     def wakes_now(self, sleeper: Replica) -> bool:
         """It could wake where it sleeps in this moment."""
         return _can_wake(sleeper, self._room)
 
-    def wakes_beside_pools(self, sleeper: Replica) -> bool:
-        """It could wake where it sleeps as soon as every pool has given way."""
-        return _can_wake(sleeper, self._room_beside_pools)
+    def wakes_beside_pools(self, sleeper: Replica, own: Sequence[Replica]) -> bool:
+        """It could wake where it sleeps as soon as every other model's pool has given way."""
+        with self._beside_pools(own) as room:
+            return _can_wake(sleeper, room)
 
     def has_room_instead(self, old: Replica, plan: Plan, variant: str) -> bool:
         """One of this variant would fit as soon as this other replica is gone."""

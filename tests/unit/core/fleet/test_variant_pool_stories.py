@@ -212,9 +212,8 @@ def test_those_in_the_pool_serve_before_anybody_else_and_the_rest_is_what_fits_b
     world.run(61, 80)
     assert world.states() == {"m-1": "warm", "m-2": "warm"}
     world.report(81, queued=60)
-    assert orders(world, 81) == [("promote", "m-1"), ("promote", "m-2")]
-    world.run(82, 83, in_flight=32, queued=28, loads={"m-1": 16, "m-2": 16})
-    assert launched(world, 82) == ["small", "small"]
+    assert orders(world, 81)[:2] == [("promote", "m-1"), ("promote", "m-2")]
+    assert launched(world, 81) == ["small", "small"]
 
 
 def test_a_pool_gives_way_to_another_models_larger_variant(world, mixed):

@@ -64,6 +64,12 @@ class Room:
         if self._ground is not None:
             self._ground.hold(place)
 
+    def leave(self, size: Size, place: Place = NOWHERE) -> None:
+        """Give back the room that was kept for one."""
+        self._occupy(size, -1)
+        if self._ground is not None:
+            self._ground.free(place)
+
     def fits(self, place: Place) -> bool:
         """The GPUs of this place are free for it, as far as is known."""
         return self._ground is None or self._ground.fits(place)
