@@ -83,10 +83,13 @@ class Casting:
         before = plan.lineup
         if before is None or asked != self._asked.get(plan.model) or before.there < len(before.parts):
             # Nearly always it is as it was: most turns are about another model.
-            self._asked[plan.model] = asked
             own = [r for r in replicas if r.state is State.WARM]
             fitting = _that_fit(plan, offers, need, least, most, launching, own)
             plan.lineup = lineup(need, fitting, members, least, most)
+            if fitting == offers:
+                self._asked[plan.model] = asked
+            else:
+                self._asked.pop(plan.model, None)  # there may be more room in the next turn
         if plan.spec.pool.is_used:
             plan.reserve = self._reserve(plan, offers, replicas, launching)
 

@@ -327,3 +327,28 @@ def test_where_fewer_can_be_started_than_the_minimum_a_decision_says_what_would_
     assert sorted(launched(world).values()) == ["default", "small"]
     decision = world.decisions[-1]
     assert decision.desired == sum(decision.variants.values()) == 4
+
+
+def test_a_mix_of_which_only_a_part_has_room_is_not_begun(world, mixed):
+    """Two small ones would cost less than the large one that serves. Beside it there are GPUs for one of them."""
+    half = Variant("half", slots=32, gpus=2, kind="l40s", price_per_h=1.0, expected_start_s=60.0)
+    world.configure(0, {M: mixed(half, gpus=2, price=2.5)}, max_gpus=4)
+    world.adopt(1, "m-1")
+    world.run(2, 80, in_flight=34)
+    assert launched(world) == {}
+    assert serving(world) == ["m-1"]
+    assert world.decisions[-1].held_by is None, "nothing is missing"
+    world.configure(81, {M: mixed(half, gpus=2, price=2.5)}, max_gpus=6)
+    world.run(82, 83, in_flight=34)
+    assert list(launched(world).values()) == ["half", "half"]
+
+
+def test_what_comes_up_already_is_not_given_up_where_nothing_else_has_room(world, mixed):
+    """Two are wanted by hand. Two of the other variant would cost less, but each of them takes all GPUs."""
+    world.configure(0, {M: mixed(replace(SMALL, gpus=4), gpus=2)}, max_gpus=4)
+    world.adopt(1, "m-1")
+    world.run(2, 3, in_flight=34)
+    world.on(ScaledByHand(M, 2, 3_600.0, False), 4)
+    world.run(5, 40, in_flight=34)
+    assert len(launched(world)) == 1
+    assert world.ordered("stop") == []
