@@ -24,6 +24,7 @@ SCENARIOS: dict[str, str] = {
     "check": "the fluid world beside the simulator that moves each request",
     "field": "every law by name on public days: promise kept and replica-hours",
     "regret": "our law beside the cheapest schedule known afterwards",
+    "p1": "slots of ten minutes and starts of one slot: ServeGen's fortnight in a published setting",
     "noise": "reversals under a load that swings, and two-to-one cycles",
     "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
     "caps": "a million random turns: no cap is ever exceeded",
