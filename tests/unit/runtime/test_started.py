@@ -6,6 +6,7 @@ import pytest
 from tidegate.core.effects import Launch, Stop, Wake
 from tidegate.core.events import FleetConfigured, ReplicaSeen, Tick, WeightsSeen
 from tidegate.core.lifecycle import Part, Seen
+from tidegate.core.nodes import Gpu, Node, Place
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import ModelId, ReplicaId
 from tidegate.runtime.journal import line
@@ -62,6 +63,20 @@ def test_a_start_is_cut_into_the_stages_it_was_seen_in(tmp_path):
         ("starting", 60.0),
         ("starting: compile", 30.0),
     ]
+
+
+def test_starts_on_two_kinds_of_nodes_are_told_apart(tmp_path):
+    nodes = (Node("a", (Gpu(0, kind="h100"),)), Node("b", (Gpu(0, kind="l4"),)))
+    journal = Journal(tmp_path)
+    journal.turn(0.0, FleetConfigured({M: FleetModel(engine="vllm", gpus=1)}, FleetLimits(), nodes))
+    for number, (node, took_s) in enumerate((("a", 20.0), ("b", 90.0), ("a", 22.0)), start=1):
+        name = ReplicaId(f"m-{number}")
+        journal.turn(1.0, Tick(), Launch(name, M, "wanted", place=Place(node, (0,))))
+        journal.seen(1.0 + took_s, name, Seen.READY)
+
+    found = reports(journal.written())
+
+    assert [(one.kind, one.starts, one.p50_s) for one in found] == [("h100", 2, 21.0), ("l4", 1, 90.0)]
 
 
 def test_all_runs_of_a_folder_count_and_one_without_its_beginning_too(tmp_path):
