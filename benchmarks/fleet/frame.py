@@ -28,6 +28,7 @@ SCENARIOS: dict[str, str] = {
     "noise": "reversals under a load that swings, and two-to-one cycles",
     "speed": "policy evaluations of one hour of traffic, and decisions of large fleets",
     "caps": "a million random turns: no cap is ever exceeded",
+    "calm": "after random turns nobody meddles any more: whoever is asked for serves, and nothing moves",
     "packing": "where replicas go: the share of starts that find a place, beside first-fit and worst-fit",
     "blind": "lost, stale and senseless data: the promise, and nothing lowered in the dark",
     "wakes": "requests that race with the end of the last replica: none is lost",
