@@ -151,12 +151,21 @@ def test_the_cheapest_known_afterwards_is_told_in_money(folder):
     assert found["oracle"]["regret"] == pytest.approx(found["cost"] / found["oracle"]["cost"] - 1)
 
 
-@pytest.mark.parametrize("command", [("tune",)])
-def test_what_knows_one_way_to_run_a_model_only_says_so(folder, command):
-    name, *options = command
-    done = tidegate(name, folder / "mixed.yaml", "--trace", folder / "trace.csv", *options)
-    assert done.exit_code == 2
-    assert "variants" in done.output
+def test_tune_weighs_money_and_its_settings_keep_the_variants(folder):
+    done = tidegate(
+        *("tune", folder / "mixed.yaml", "--trace", folder / "trace.csv", "--trials", 6, "--jobs", 1),
+        *("--goal", 0.8, "--hold-out", 0.2, "--out", folder / "tuned.yaml", "--json"),
+    )
+    found = json.loads(done.stdout)
+    tried = [*found["frontier"], found["before"], found["taken"]]
+    assert all(one["tuned"]["spent"] == one["tuned"]["cost"] for one in tried)
+    assert found["taken"]["tuned"]["cost"] <= found["before"]["tuned"]["cost"], "both keep the goal"
+
+    text = (folder / "tuned.yaml").read_text()
+    assert "for a cost of " in text
+    assert "small:" in text
+    again = simulated(folder, "tuned")
+    assert again["cost"] > 0
 
 
 def test_under_the_default_law_a_mix_costs_no_more_than_the_best_of_its_variants(tmp_path):

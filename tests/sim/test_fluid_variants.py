@@ -4,7 +4,9 @@ import pytest
 
 from sim.worlds import M, mixed
 from tidegate.core.scaling_settings import Promise, ScalingPolicy
-from tidegate.sim.fluid import flow, load_of_rates, load_of_trace, scored
+from tidegate.planner.trial import Ground, Settings
+from tidegate.sim.fluid import flow, load_of_rates, load_of_trace, oracle_of_load, scored
+from tidegate.sim.fluid.needing import fleet_for
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Slo
 from tidegate.sim.summary import summarize
@@ -75,3 +77,40 @@ def test_each_replica_costs_what_its_variant_does():
 
     assert small.cost / small.replica_hours == pytest.approx(1.2)
     assert large.cost / large.replica_hours == pytest.approx(4.0)
+
+
+# ---- settings that are tried there ----
+
+
+def ground(**more):
+    return Ground(M, loaded(RISE)[M], fleet(**more))
+
+
+def test_settings_are_judged_by_money():
+    """Two replicas all the time cost twice as much when they are large. The quiet parts need none of that kind."""
+    two = Settings.of(fleet(min_replicas=2, max_replicas=2).models[M].fleet.scaling)
+    small, large = ground(large=0).judge(two), ground(small=0).judge(two)
+
+    assert small.replica_hours == pytest.approx(large.replica_hours, rel=0.02)
+    assert (small.spent, large.spent) == (small.cost, large.cost)
+    assert large.spent == pytest.approx(small.spent * 4.0 / 1.2, rel=0.02)
+    assert large.attainment > 0.99 > 0.6 > small.attainment
+    assert large.regret == pytest.approx(large.cost / (small.cost / (1 + small.regret)) - 1), (
+        "one cheapest for both"
+    )
+
+
+def test_the_fleet_that_the_first_minutes_need_is_there_from_the_beginning():
+    assert fleet_for(loaded(steady(1.5, 300))[M], fleet().models[M], Slo(), 1, 8) == {"": 0, "small": 1}
+    assert fleet_for(loaded(steady(15.0, 300))[M], fleet().models[M], Slo(), 1, 8)[""] >= 1
+    assert fleet_for(loaded(steady(15.0, 300))[M], fleet(large=0).models[M], Slo(), 1, 8)[""] == 0
+
+
+def test_the_cheapest_schedule_costs_no_more_than_any_fleet_that_keeps_the_promise():
+    load, setup = loaded(RISE)[M], fleet().models[M]
+    oracle = oracle_of_load(load, setup, Slo())
+    run = scored(flow({M: load}, fleet(small=0, min_replicas=2, max_replicas=2)), oracle)
+
+    assert run.attainment > 0.99
+    assert 0.0 < oracle.cost < run.cost
+    assert run.regret == pytest.approx(run.cost / oracle.cost - 1)

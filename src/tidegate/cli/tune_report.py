@@ -46,6 +46,19 @@ class Report:
         return f"TTFT {format_duration(slo.ttft_s)}, TPOT {format_duration(slo.tpot_s)}"
 
     @property
+    def unit(self) -> str:
+        """Of what is spent."""
+        return "cost" if self.scenario.models[self.model].variants else "replica-hours"
+
+    def amount(self, score: Score) -> str:
+        """What was spent, in words."""
+        return (
+            f"{score.spent:.2f} {self.unit}"
+            if self.unit == "replica-hours"
+            else f"a cost of {score.spent:.2f}"
+        )
+
+    @property
     def keeps_goal(self) -> bool:
         """What was taken keeps the goal on the part tuned on, and on the one held out where there is one."""
         held = self.held_out.get(self.taken.number)
@@ -74,11 +87,12 @@ def print_report(report: Report) -> None:
         f"{report.tuned_on.span_s:,.0f} s tuned on; {report.slo}; {len(report.tried)} settings tried"
     )
     click.echo(title)
+    spent = report.unit.removeprefix("replica-")
     click.echo(
-        f"{'':<4}{'tuned on: kept':>14}{'hours':>9}{'regret':>10}{'held out: kept':>16}{'hours':>9}{'regret':>10}"
+        f"{'':<4}{'tuned on: kept':>14}{spent:>9}{'regret':>10}{'held out: kept':>16}{spent:>9}{'regret':>10}"
     )
     rows = {one.number: one for one in [*report.shown, report.taken]}
-    by_cost = sorted(rows.values(), key=lambda one: one.score.replica_hours)
+    by_cost = sorted(rows.values(), key=lambda one: one.score.spent)
     listed = by_cost if report.tried[0].number in rows else [*by_cost, report.tried[0]]
     for one in listed:
         mark = ">" if one is report.taken else ""
@@ -117,7 +131,7 @@ def _cells(score: Score | None) -> tuple[str, str, str]:
     if score is None:
         return "", "", ""
     mark = "  " if _keeps_all(score) else " *"
-    return f"{score.attainment:.2%}", f"{score.replica_hours:.2f}", f"{score.regret or 0.0:+.0%}{mark}"
+    return f"{score.attainment:.2%}", f"{score.spent:.2f}", f"{score.regret or 0.0:+.0%}{mark}"
 
 
 def _keeps_all(score: Score) -> bool:
@@ -163,6 +177,7 @@ def write_all(report: Report, file: Path | None, options: dict[str, Any]) -> Non
         report.shown,
         report.taken,
         report.goal,
+        report.unit,
     )
     if options["html"] is not None:
         options["html"].write_text(page(drawn), encoding="utf-8")
@@ -202,13 +217,13 @@ def _remarks(report: Report) -> list[str]:
     found = [
         f"Found by `tidegate tune` on {report.trace}: {len(report.tried)} settings tried, {report.slo}.",
         (
-            f"On the part tuned on it keeps {score.attainment:.2%} for {score.replica_hours:.2f} replica-hours, "
+            f"On the part tuned on it keeps {score.attainment:.2%} for {report.amount(score)}, "
             f"{score.regret or 0.0:+.0%} beside the cheapest known afterwards, which keeps all of it."
         ),
     ]
     if held is not None:
         found.append(
-            f"On the part held out: {held.attainment:.2%} for {held.replica_hours:.2f}, {held.regret or 0.0:+.0%}."
+            f"On the part held out: {held.attainment:.2%} for {held.spent:.2f}, {held.regret or 0.0:+.0%}."
         )
     if not report.keeps_goal:
         found.insert(0, f"WARNING: {report.verdict()}")

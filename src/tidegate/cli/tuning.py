@@ -55,7 +55,8 @@ _OUT = click.Path(dir_okay=False, path_type=Path)
 @click.option("--png", type=_OUT, help="Write a picture of the frontier.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
 def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
-    """Search for the settings that keep the promise on a trace for the least replica-hours.
+    """Search for the settings that keep the promise on a trace for the least replica-hours, or the least money where the
+    model has variants.
 
     Tried in the fluid world, days in a second each: the five settings, the law, and how much tighter than the promise a
     law plans. The last part of the trace is held out: of the settings that keep the goal on the first part the cheapest
@@ -144,9 +145,7 @@ def _ground_of(
     if len(scenario.models) != 1:
         names = ", ".join(scenario.models)
         raise click.UsageError(f"tune is for one model at a time; here are {names}")
-    model, setup = next(iter(scenario.models.items()))
-    if setup.variants:
-        raise click.UsageError(f"tune is for models without variants so far; {model} has some")
+    model = next(iter(scenario.models))
     return trace, scenario, model
 
 

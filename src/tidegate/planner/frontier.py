@@ -68,4 +68,4 @@ def thinned(found: Sequence[Tried], most: int) -> list[Tried]:
 
 
 def _by_cost(one: Tried) -> tuple[float, float]:
-    return one.score.replica_hours, -one.score.attainment
+    return one.score.spent, -one.score.attainment

@@ -26,10 +26,12 @@ class Drawn:
     frontier: Sequence[Tried]
     chosen: Tried
     goal: float
+    unit: str = "replica-hours"
+    """Of what is spent."""
 
 
 def page(drawn: Drawn) -> str:
-    """HTML with one drawing: replica-hours to the right, what misses the promise downwards, by powers of ten."""
+    """HTML with one drawing: what is spent to the right, what misses the promise downwards, by powers of ten."""
     return (
         "<!doctype html><meta charset=utf-8><title>tidegate tune</title><style>body{font:14px system-ui;margin:2em}"
         "circle.all{fill:#bbb}circle.best{fill:#1668a8}circle.taken{fill:none;stroke:#c33;stroke-width:3}"
@@ -42,7 +44,7 @@ def page(drawn: Drawn) -> str:
 
 
 def _drawing(drawn: Drawn) -> str:
-    most = max(one.score.replica_hours for one in drawn.tried) * 1.05 or 1.0
+    most = max(one.score.spent for one in drawn.tried) * 1.05 or 1.0
     parts = [f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="cost against promise">']
     for missed in TICKS:
         y = _y(1 - missed)
@@ -52,12 +54,10 @@ def _drawing(drawn: Drawn) -> str:
         hours = most * step / 4
         x = _x(hours, most)
         parts.append(f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{hours:.3g}</text>')
-    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">replica-hours</text>')
+    parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">{drawn.unit}</text>')
     goal_y = _y(drawn.goal)
     parts.append(f'<line class="goal" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{goal_y:.1f}" y2="{goal_y:.1f}"/>')
-    line = " ".join(
-        f"{_x(o.score.replica_hours, most):.1f},{_y(o.score.attainment):.1f}" for o in drawn.frontier
-    )
+    line = " ".join(f"{_x(o.score.spent, most):.1f},{_y(o.score.attainment):.1f}" for o in drawn.frontier)
     parts.append(f'<polyline points="{line}"/>')
     parts += [_dot(one, most, "all", 3) for one in drawn.tried]
     parts += [_dot(one, most, "best", 5) for one in drawn.frontier]
@@ -66,8 +66,8 @@ def _drawing(drawn: Drawn) -> str:
 
 
 def _dot(one: Tried, most: float, kind: str, radius: int) -> str:
-    score, x, y = one.score, _x(one.score.replica_hours, most), _y(one.score.attainment)
-    said = f"{one.settings.policy.value}: {score.attainment:.2%} at {score.replica_hours:.2f} h"
+    score, x, y = one.score, _x(one.score.spent, most), _y(one.score.attainment)
+    said = f"{one.settings.policy.value}: {score.attainment:.2%} at {score.spent:.2f}"
     return f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(said)}</title></circle>'
 
 
@@ -95,7 +95,7 @@ def draw(drawn: Drawn, path: Path) -> None:
         (drawn.frontier, "#1668a8", 28, "what nothing else beats"),
     ):
         axes.scatter(
-            [one.score.replica_hours for one in ones],
+            [one.score.spent for one in ones],
             [max(BEST, 1 - one.score.attainment) for one in ones],
             s=size,
             color=colour,
@@ -105,11 +105,11 @@ def draw(drawn: Drawn, path: Path) -> None:
         (drawn.tried[0], "#e08a00", 60, "as it was"),
         (drawn.chosen, "#cc3333", 160, "taken"),
     ):
-        at = [one.score.replica_hours], [max(BEST, 1 - one.score.attainment)]
+        at = [one.score.spent], [max(BEST, 1 - one.score.attainment)]
         axes.scatter(*at, s=size, facecolors="none", edgecolors=colour, linewidths=2, label=what)
     goal = f"goal, {drawn.goal:.2%}"
     axes.axhline(max(BEST, 1 - drawn.goal), color="#22aa22", linestyle="--", linewidth=1, label=goal)
     figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    axes.set(yscale="log", xlabel="replica-hours", ylabel="share that misses the promise", title=drawn.title)
+    axes.set(yscale="log", xlabel=drawn.unit, ylabel="share that misses the promise", title=drawn.title)
     axes.invert_yaxis()
     figure.savefig(path, dpi=110)

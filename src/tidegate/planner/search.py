@@ -66,7 +66,7 @@ def search(
             row = [study.ask() for _ in range(min(ROW, trials - len(tried)))]
             wanted = [space.suggest(trial) for trial in row]
             for trial, settings, score in zip(row, wanted, judge_all(wanted), strict=True):
-                study.tell(trial, [score.replica_hours, score.attainment])
+                study.tell(trial, [score.spent, score.attainment])
                 tried.append(Tried(len(tried), settings, score))
                 progress(len(tried))
     return tried

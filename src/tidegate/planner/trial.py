@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil
 
 from tidegate.core.scaling_settings import OWN_POLICIES, Promise, Scaling, ScalingPolicy
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.sim.fluid import Load, Score, flow, oracle_of_load, scored
-from tidegate.sim.fluid.needing import needs_of_load
-from tidegate.sim.oracle import regret
+from tidegate.sim.fluid.needing import fleet_for, needs_of_load
+from tidegate.sim.oracle import Oracle, regret
 from tidegate.sim.scenario import Scenario
 
 BY_CONCURRENCY = (ScalingPolicy.CONCURRENCY, ScalingPolicy.KPA)
@@ -71,7 +72,7 @@ class Settings:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ground:
     """What settings are tried on: one model's load and the fleet that is to serve it."""
 
@@ -83,29 +84,42 @@ class Ground:
         """What they come to. The fleet that the first minutes need runs already, within the bounds.
 
         What is spilt counts as the replica-hours that its money would buy; where a replica has no price it cannot be
-        weighed, and nothing is spilt.
+        weighed, and nothing is spilt. Where there are variants all is weighed in money.
         """
         setup = self.scenario.models[self.model]
         scaling = settings.put_into(setup.fleet.scaling)
-        needs = needs_of_load(self.load.between(0.0, 300.0), setup, self.scenario.slo)
-        running = min(max([*needs, settings.min_replicas]), settings.max_replicas)
+        first = fleet_for(
+            self.load.between(0.0, 300.0),
+            setup,
+            self.scenario.slo,
+            settings.min_replicas,
+            settings.max_replicas,
+        )
         fleet: FleetModel = replace(setup.fleet, scaling=scaling)
         price_per_h = fleet.price_per_h
         dispatch = setup.dispatch if price_per_h else replace(setup.dispatch, spill=None)
-        tried = replace(setup, dispatch=dispatch, fleet=fleet, running=running)
+        variants = {name: replace(way, running=first[name]) for name, way in setup.variants.items()}
+        tried = replace(setup, dispatch=dispatch, fleet=fleet, running=first[""], variants=variants)
         scenario = replace(self.scenario, models={self.model: tried})
-        oracle = oracle_of_load(self.load, setup, self.scenario.slo)
+        oracle = _cheapest(self)
         score = scored(flow({self.model: self.load}, scenario, seed), oracle)
-        if not score.spilt_cost:
+        if not score.spilt_cost or setup.variants:
             return score
         hours = score.replica_hours + score.spilt_cost / price_per_h
-        return replace(score, replica_hours=hours, regret=regret(hours, oracle))
+        return replace(score, replica_hours=hours, spent=hours, regret=regret(hours, oracle))
 
     @property
     def most_needed(self) -> int:
-        """Replicas that the busiest minute needs."""
-        setup = self.scenario.models[self.model]
-        return max(needs_of_load(self.load, setup, self.scenario.slo), default=1)
+        """Replicas that the busiest minute needs, of the weakest variant."""
+        ways = self.scenario.models[self.model].ways.values()
+        slo = self.scenario.slo
+        return max((need for way in ways for need in needs_of_load(self.load, way, slo)), default=1)
+
+
+@lru_cache(maxsize=4)
+def _cheapest(ground: Ground) -> Oracle:
+    """Whatever is tried there, it is the same."""
+    return oracle_of_load(ground.load, ground.scenario.models[ground.model], ground.scenario.slo)
 
 
 def split(load: Load, held_out: float) -> tuple[Load, Load]:

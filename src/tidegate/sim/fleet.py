@@ -96,27 +96,27 @@ class SimFleet:
         """Of the GPUs of nodes that the controller knows."""
         return self._inventory.usage
 
-    def adopt(self, model: ModelId, count: int) -> None:
-        """So many serve already when the run begins, or as many as find a place."""
-        for number in range(1, count + 1):
+    def adopt(self, model: ModelId) -> None:
+        """Those that serve already when the run begins, or as many as find a place."""
+        for number, (variant, setup) in enumerate(self._setups[model].at_first, 1):
             replica_id = ReplicaId(f"{slug(model)}-{number}")
-            place = first_place(self._ground, self._setups[model])
+            place = first_place(self._ground, setup)
             if place is None:
                 return
             if place.gpus:
                 self._places[replica_id] = place
-            setup = self._made[replica_id] = self._setups[model]
+            self._made[replica_id] = setup
             self._take(replica_id, setup.fleet.gpus, model, partial(self._install, replica_id, model))
             self._open(replica_id, model)
-            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=self._places.get(replica_id)))
+            place = self._places.get(replica_id)
+            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, variant=variant, place=place))
 
     # ---- orders ----
 
     def launch(self, order: Launch) -> None:
         """Begin a cold start."""
         self.launches += 1
-        setup = self._setups[order.model]
-        setup = self._made[order.replica_id] = setup.variants[order.variant] if order.variant else setup
+        setup = self._made[order.replica_id] = self._setups[order.model].ways[order.variant]
         start = self._starts[order.replica_id] = Start(order.model, self._kernel.now_s)
         self._move(order.replica_id, Phase.WAITING)
         start.got = partial(self._placed, order.replica_id, start)

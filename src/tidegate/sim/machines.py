@@ -170,7 +170,7 @@ class Usage:
 
 def first_ground(scenario: Scenario) -> Ground:
     """The nodes before anything runs on them."""
-    ways = [way for setup in scenario.models.values() for way in (setup, *setup.variants.values())]
+    ways = [way for setup in scenario.models.values() for way in setup.ways.values()]
     sizes = [size_in(way.fleet, State.SERVING) for way in ways]
     return Ground(scenario.nodes, Outlook(sizes))
 

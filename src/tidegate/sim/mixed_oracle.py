@@ -29,10 +29,8 @@ class Kind:
     does_per_s: float
     """Of the work that is counted."""
     start_s: float
-
-    def edge_s(self, slot_s: float) -> float:
-        """As ``Duties.edge_s``."""
-        return min(slot_s, self.start_s / 2)
+    edge_s: float
+    """As ``Duties.edge_s``; 0 where replicas begin and end with slots."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +143,7 @@ def cheapest_mix(duties: MixedDuties, most: Sequence[int]) -> Oracle:
 
 
 def _saved_at_the_end(duties: MixedDuties, counts: Sequence[int]) -> float:
-    return sum(k.price_per_s * k.edge_s(duties.slot_s) * n for k, n in zip(duties.kinds, counts, strict=True))
+    return sum(k.price_per_s * k.edge_s * n for k, n in zip(duties.kinds, counts, strict=True))
 
 
 def _between(states: list[list[Way]], duties: MixedDuties, most: Sequence[int]) -> list[list[Way]]:
@@ -153,8 +151,7 @@ def _between(states: list[list[Way]], duties: MixedDuties, most: Sequence[int]) 
     stride = len(states)
     for kind, number in zip(duties.kinds, most, strict=True):
         size, stride = number + 1, stride // (number + 1)
-        edge_s = kind.edge_s(duties.slot_s)
-        up, down = kind.price_per_s * (kind.start_s - edge_s), -kind.price_per_s * edge_s
+        up, down = kind.price_per_s * (kind.start_s - kind.edge_s), -kind.price_per_s * kind.edge_s
         found: list[list[Way]] = [[] for _ in states]
         for first in range(len(states)):
             if first // stride % size:

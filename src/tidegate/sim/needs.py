@@ -138,6 +138,10 @@ def mixed_duties_of(trace: Trace, ways: Mapping[str, ModelSetup], slo: Slo) -> M
         min(price * one.work_s for price, one in zip(prices, same, strict=True))
         for same in zip(*asked, strict=True)
     ]
+    starts_s = [_start_s(setup) for setup in ways.values()]
+    last_s = max((one.due_s for one in asked[0]), default=0.0)
+    shortest_s = min(starts_s)
+    slot_s = max(shortest_s / 10, min(last_s / MIXED_SLOTS, shortest_s / 2), last_s / MOST_SLOTS, 1.0)
     kinds = [
         Kind(
             name=name,
@@ -145,13 +149,11 @@ def mixed_duties_of(trace: Trace, ways: Mapping[str, ModelSetup], slo: Slo) -> M
             does_per_s=max(
                 (cost / one.work_s for cost, one in zip(costs, its, strict=True) if one.work_s), default=0.0
             ),
-            start_s=_start_s(setup),
+            start_s=start_s,
+            edge_s=min(slot_s, start_s / 2),
         )
-        for (name, setup), price, its in zip(ways.items(), prices, asked, strict=True)
+        for name, price, its, start_s in zip(ways, prices, asked, starts_s, strict=True)
     ]
-    start_s = min(kind.start_s for kind in kinds)
-    last_s = max((one.due_s for one in asked[0]), default=0.0)
-    slot_s = max(start_s / 10, min(last_s / MIXED_SLOTS, start_s / 2), last_s / MOST_SLOTS, 1.0)
     came, may_wait = _by_slots(zip(asked[0], costs, strict=True), slot_s, last_s)
     return MixedDuties(slot_s=slot_s, work=came, may_wait=may_wait, kinds=kinds)
 
@@ -195,7 +197,7 @@ def oracle_of(run: Run) -> tuple[Oracle, Fixed]:
         raise ValueError("the oracle is for one model; this run has several")
     setup = next(iter(run.scenario.models.values()))
     if setup.variants:
-        ways = (setup, *setup.variants.values())
+        ways = setup.ways.values()
         if setup.fleet.pool.max_warm and any(_is_cheaper_warm(way.fleet) for way in ways):
             raise ValueError("of variants it has no bound where warm replicas cost less than serving ones")
         mixed = mixed_duties_of(run.trace, {DEFAULT: setup, **setup.variants}, run.scenario.slo)

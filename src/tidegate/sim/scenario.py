@@ -32,11 +32,23 @@ class ModelSetup:
     law: StepLaw
     cold_start: ColdStart = ColdStart()
     running: int | None = None
-    """Replicas that serve when the trace begins; None: the policy's minimum."""
+    """Replicas that serve when the trace begins; None: the policy's minimum, of a variant none."""
     silent_after_s: float = 10.0
     """A replica that answers nothing for so long is seen as unresponsive."""
     variants: Mapping[str, ModelSetup] = field(default_factory=dict)
     """What engines of each of the model's variants are like; of ``fleet`` only what a replica takes has a meaning there."""
+
+    @property
+    def ways(self) -> dict[str, ModelSetup]:
+        """The model's own, which has no name here, and its variants."""
+        return {"": self, **self.variants}
+
+    @property
+    def at_first(self) -> list[tuple[str, ModelSetup]]:
+        """The variant of each replica that serves when the trace begins."""
+        own = self.fleet.scaling.min_replicas if self.running is None else self.running
+        counts = {name: way.running or 0 for name, way in self.variants.items()}
+        return [(name, self.ways[name]) for name, count in {"": own, **counts}.items() for _ in range(count)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,9 +156,8 @@ class World:
         """As ``tidegate serve`` does: models first, then what runs already, then the policy."""
         setups = self._scenario.models
         self._gateway.handle(ModelsConfigured({model: setup.dispatch for model, setup in setups.items()}))
-        for model, setup in setups.items():
-            least = setup.fleet.scaling.min_replicas
-            self._fleet.adopt(model, least if setup.running is None else setup.running)
+        for model in setups:
+            self._fleet.adopt(model)
         policies = {model: setup.fleet for model, setup in setups.items()}
         self._control.handle(FleetConfigured(policies, self._scenario.fleet, self._scenario.nodes))
         self._gateway.handle(REPORT_DUE)

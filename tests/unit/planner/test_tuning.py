@@ -16,7 +16,7 @@ from tidegate.planner.trial import Settings
 
 
 def kept(hours, share):
-    return SimpleNamespace(replica_hours=hours, attainment=share)
+    return SimpleNamespace(spent=hours, attainment=share)
 
 
 def tried(hours, share, number=0, held_out=1.0):
@@ -42,14 +42,13 @@ points = st.lists(
 @given(points)
 def test_nothing_tried_beats_the_frontier_and_it_only_gets_better_for_more(all_tried):
     found = frontier(all_tried)
-    hours, shares = ([getattr(one.score, name) for one in found] for name in ("replica_hours", "attainment"))
+    hours, shares = ([getattr(one.score, name) for one in found] for name in ("spent", "attainment"))
 
     assert hours == sorted(hours)
     assert shares == sorted(shares)
     for one in all_tried:
         assert any(
-            best.score.replica_hours <= one.score.replica_hours
-            and best.score.attainment >= one.score.attainment - 1e-3
+            best.score.spent <= one.score.spent and best.score.attainment >= one.score.attainment - 1e-3
             for best in found
         )
 
@@ -87,7 +86,7 @@ def test_no_more_is_judged_than_decides_and_nothing_twice():
     rest.choose(able(found, 0.99), 0.99)
     rest.judge([found[2], found[30]])
 
-    assert [settings.replica_hours for settings in told] == [*range(8), 30]
+    assert [settings.spent for settings in told] == [*range(8), 30]
     assert sorted(rest.scores) == [*range(8), 30]
 
 

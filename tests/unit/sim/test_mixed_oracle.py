@@ -10,8 +10,8 @@ from tidegate.sim.mixed_oracle import Kind, MixedDuties, cheapest_fixed, cheapes
 from tidegate.sim.oracle import Duties, cheapest_in_time
 
 SLOT_S = 10.0
-LARGE = Kind(name="large", price_per_s=4.0, does_per_s=4.0, start_s=40.0)
-SMALL = Kind(name="small", price_per_s=1.5, does_per_s=1.0, start_s=20.0)
+LARGE = Kind(name="large", price_per_s=4.0, does_per_s=4.0, start_s=40.0, edge_s=10.0)
+SMALL = Kind(name="small", price_per_s=1.5, does_per_s=1.0, start_s=20.0, edge_s=10.0)
 
 
 def duties_of(work, waits, *kinds):
@@ -35,9 +35,8 @@ def price(schedule, duties):
     nobody = (0,) * len(duties.kinds)
     for before, now in zip(schedule, [*schedule[1:], nobody], strict=True):
         for kind, was, is_ in zip(duties.kinds, before, now, strict=True):
-            edge_s = min(SLOT_S, kind.start_s / 2)
-            total += kind.price_per_s * max(0, is_ - was) * (kind.start_s - edge_s)
-            total -= kind.price_per_s * max(0, was - is_) * edge_s
+            total += kind.price_per_s * max(0, is_ - was) * (kind.start_s - kind.edge_s)
+            total -= kind.price_per_s * max(0, was - is_) * kind.edge_s
     return total
 
 
@@ -63,7 +62,8 @@ def test_nothing_cheaper_does_its_duties_in_time(work, waits):
     st.integers(20, 80),
 )
 def test_of_one_kind_it_is_the_cheapest_of_that_kind(work, waits, start_s):
-    kind = Kind(name="one", price_per_s=2.0, does_per_s=1.0, start_s=float(start_s))
+    edge_s = min(SLOT_S, start_s / 2)
+    kind = Kind(name="one", price_per_s=2.0, does_per_s=1.0, start_s=float(start_s), edge_s=edge_s)
     mixed = duties_of(work, waits, kind)
     alone = Duties(slot_s=SLOT_S, work_s=work, may_wait_s=mixed.may_wait, start_s=float(start_s))
 
@@ -90,7 +90,9 @@ def test_more_than_there_are_cannot_do_it():
 
 
 def test_very_many_fleets_are_not_looked_at():
-    ways = [Kind(name=str(n), price_per_s=1.0, does_per_s=1.0 / n, start_s=20.0) for n in range(1, 6)]
+    ways = [
+        Kind(name=str(n), price_per_s=1.0, does_per_s=1.0 / n, start_s=20.0, edge_s=0.0) for n in range(1, 6)
+    ]
     duties = duties_of([90.0] * 3, [0.0] * 3, *ways)
 
     assert most_of_each(duties, 2) == (9, 2, 2, 2, 2)

@@ -84,22 +84,22 @@ class FluidFleet:
         count = sum(map(len, self.serving.values()))
         return f"<FluidFleet serving={count} changing={len(self._changing)} emptying={len(self.emptying)}>"
 
-    def adopt(self, model: ModelId, count: int) -> None:
-        """So many serve already when the run begins, or as many as find a place."""
-        for number in range(1, count + 1):
+    def adopt(self, model: ModelId) -> None:
+        """Those that serve already when the run begins, or as many as find a place."""
+        for number, (variant, setup) in enumerate(self._setups[model].at_first, 1):
             replica_id = ReplicaId(f"{slug(model)}-{number}")
-            place = first_place(self._ground, self._setups[model])
+            place = first_place(self._ground, setup)
             if place is None:
                 return
-            self._made[replica_id], self._variant[replica_id] = self._setups[model], ""
+            self._made[replica_id], self._variant[replica_id] = setup, variant
             self._serve(replica_id, model)
-            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, place=place if place.gpus else None))
+            where = place if place.gpus else None
+            self._tell(ReplicaAdopted(replica_id, model, ANYWHERE, variant=variant, place=where))
 
     def launch(self, order: Launch) -> None:
         """Begin a cold start; it ends at the first slot after its time is over."""
         self.launches += 1
-        setup = self._setups[order.model]
-        made = setup.variants[order.variant] if order.variant else setup
+        made = self._setups[order.model].ways[order.variant]
         self._made[order.replica_id], self._variant[order.replica_id] = made, order.variant
         stages = made.cold_start.stages()
         took_s = sum(stage.draw_s(self._dice) for stage in stages)

@@ -65,9 +65,8 @@ class Floor:
         self.flowed = Flowed()
         spilling = None if setup.dispatch.spill is None else Spilling(setup.dispatch.spill, slo)
         self.line = Line(setup.dispatch.queue, request_timeout_s, spilling, self.flowed)
-        ways = {"": setup, **setup.variants}
         self.pools: Mapping[str, Pool] = {
-            name: Pool(way, slo, self.line, self.flowed, dice) for name, way in ways.items()
+            name: Pool(way, slo, self.line, self.flowed, dice) for name, way in setup.ways.items()
         }
 
     def __repr__(self) -> str:

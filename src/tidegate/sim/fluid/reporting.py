@@ -48,7 +48,7 @@ class Reporter:
         self._figures = {
             (model, variant): figures_of(model, way, variant)
             for model, setup in scenario.models.items()
-            for variant, way in {"": setup, **setup.variants}.items()
+            for variant, way in setup.ways.items()
         }
         self._seen: dict[ModelId, tuple[float, float]] = dict.fromkeys(floors, (0.0, 0.0))
 
@@ -145,8 +145,7 @@ class Reporter:
         busy_of: dict[ModelId, list[float]] = {model: [] for model in self._floors}
         for model, variant, ids in self._served():
             pool, each = self._floors[model].pools[variant], self._fleet.each(model, variant)
-            setup = self._setups[model]
-            limits = (setup.variants[variant] if variant else setup).limits
+            limits = self._setups[model].ways[variant].limits
             kv = pool.kv_tokens() / len(ids) / (limits.kv_blocks * limits.block_tokens)
             for replica_id in ids:
                 self._send(now_s, EngineReported(replica_id, whole(each), 0, min(1.0, kv)))

@@ -34,6 +34,8 @@ class Score:
     reversals_per_h: float
     cold_starts: int
     simulated_s: float
+    spent: float
+    """What is to be little: replica-hours, or money where replicas are of several kinds."""
     regret: float | None = None
     """How much more than the cheapest known afterwards, as a share; None when that was not asked for."""
 
@@ -46,6 +48,7 @@ def scored(run: FluidRun, oracle: Oracle | None = None) -> Score:
     ups, downs, reversals = scale_steps(run.decisions)
     span_s = run.simulated_s or 1.0
     hours = sum(seconds[phase] for phase in PROVISIONED) / HOUR_S
+    cost = run.provision.money + sum(each.spilt_cost for each in flowed)
 
     def share(kept: float) -> float:
         return kept / over if over > 0 else 1.0
@@ -57,7 +60,7 @@ def scored(run: FluidRun, oracle: Oracle | None = None) -> Score:
         tpot_attainment=share(sum(each.tpot_kept for each in flowed)),
         replica_hours=hours,
         gpu_hours=run.provision.gpu_seconds / HOUR_S,
-        cost=run.provision.money + sum(each.spilt_cost for each in flowed),
+        cost=cost,
         spilt=sum(each.spilt for each in flowed),
         spilt_cost=sum(each.spilt_cost for each in flowed),
         mean_provisioned=sum(seconds[phase] for phase in ORDER) / span_s,
@@ -69,5 +72,6 @@ def scored(run: FluidRun, oracle: Oracle | None = None) -> Score:
         reversals_per_h=reversals / (span_s / HOUR_S),
         cold_starts=run.launches,
         simulated_s=run.simulated_s,
-        regret=None if oracle is None else regret(hours, oracle),
+        spent=cost if any(setup.variants for setup in run.scenario.models.values()) else hours,
+        regret=None if oracle is None else regret(hours, oracle, cost),
     )

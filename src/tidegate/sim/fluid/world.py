@@ -181,9 +181,8 @@ class _FluidWorld:
     def _begin(self) -> None:
         """What runs already first, then the policy, as ``simulate`` does."""
         setups = self._scenario.models
-        for model, setup in setups.items():
-            least = setup.fleet.scaling.min_replicas
-            self._fleet.adopt(model, least if setup.running is None else setup.running)
+        for model in setups:
+            self._fleet.adopt(model)
         specs = {model: setup.fleet for model, setup in setups.items()}
         self._handle(FleetConfigured(specs, self._scenario.fleet, self._scenario.nodes))
 
