@@ -10,7 +10,7 @@ from tidegate.sim.needs import Full, full_replica, prefill_s
 from tidegate.sim.scenario import ModelSetup, Slo
 
 OURS = "tidal"
-SIMPLE = ("concurrency", "thresholds", "tokens", "queue", "slo", "cron")
+SIMPLE = ("concurrency", "thresholds", "tokens", "queue", "slo", "cron", "forecast")
 """Laws of ours that are no rivals and not the default."""
 
 FILL = (0.5, 0.65, 0.8, 0.9)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from dataclasses import replace
 
 import click
 import pytest
@@ -22,8 +23,9 @@ from tidegate.core.effects import Record
 from tidegate.core.events import DemandReported, EngineReported, FleetConfigured, ReplicaAdopted
 from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.batchsize import PAGES as PAGES_SEEN
+from tidegate.core.fleet.scaling.forecast import Expected
 from tidegate.core.outcomes import MEANING, Outcome
-from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings, ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import Address, DemandReport, ReplicaLoad
 from tidegate.emulator.options import parser
@@ -134,7 +136,11 @@ class Control:
         controller = FleetController()
         controller.on(
             FleetConfigured(
-                {"m": FleetModel(engine="openai", shadow=ScalingPolicy.KPA, adapters=(("red", "mark"),))},
+                {
+                    "m": FleetModel(
+                        engine="openai", shadow=(LawSettings(ScalingPolicy.KPA),), adapters=(("red", "mark"),)
+                    )
+                },
                 FleetLimits(),
             ),
             0.0,
@@ -143,7 +149,8 @@ class Control:
         controller.on(DemandReported(DemandReport("g", 0, (), (ReplicaLoad("m-1", 9, 0),))), 0.0)
         for _ in range(PAGES_SEEN):
             controller.on(EngineReported("m-1", 8, 1, None), 0.0)
-        return controller.state(0.0)
+        view = controller.state(0.0)
+        return replace(view, models=(replace(view.models[0], forecast=Expected(4.0, 60.0, True)),))
 
 
 def exported(tmp_path):

@@ -83,6 +83,18 @@ def test_several_policies_stand_in_a_list_with_the_oracle(trace):
     assert runs[1]["oracle"]["regret"] > runs[0]["oracle"]["regret"]
 
 
+def test_laws_are_tried_together_as_the_policy_file_has_them(trace):
+    """Of two the larger number counts: one that aims at a request a replica starts no less for another beside it."""
+    together, other = "ray:target=100 + concurrency", "concurrency"
+    asked = ("simulate", "--trace", trace, "--set", "concurrency_target=1", "--cold-start", "1s", "--json")
+    done = tidegate(*asked, "--policy", together, "--compare", other, "--compare", "ray:target=100")
+    runs = json.loads(done.stdout)["runs"]
+
+    assert [run["policy"] for run in runs] == [together, other, "ray:target=100"]
+    most = [run["replicas"]["max"] for run in runs]
+    assert most[0] == most[1] > most[2]
+
+
 def test_settings_engine_start_and_promise_can_be_changed(trace):
     base = ("simulate", "--trace", trace, "--json", "--profile", "qwen3-32b-h100x2")
     done = tidegate(
@@ -191,6 +203,8 @@ def test_the_journal_replays(trace, tmp_path):
         (("--profile", "abacus"), "known are"),
         (("--compare", "magic"), "neither a policy file nor one of"),
         (("--policy", "magic"), "--policy magic: it must be one of"),
+        (("--compare", "concurrency + magic"), "'magic' is no law; it must be one of"),
+        (("--policy", "kpa:target=8"), "target is 8; kpa has no such constant; it has limit"),
         (("--router", "dice"), "it must be one of"),
         (("--format", "excel"), "known are azure-llm"),
         (("--from", "1d"), "no request is left"),

@@ -136,6 +136,9 @@ def test_only_a_law_that_was_asked_for_is_taken(trace, tmp_path):
     nothing = tidegate("tune", "--trace", trace, "--policy", "cron")
     assert nothing.exit_code == 2
     assert "--policy cron: without a schedule in the policy file nothing asks for replicas" in nothing.stderr
+    foresees = tidegate("tune", "--trace", trace, "--policy", "forecast")
+    assert foresees.exit_code == 2
+    assert "--policy forecast: by itself it asks for nobody before it has proven itself" in foresees.stderr
 
 
 def test_a_regret_without_the_whole_promise_is_marked_as_simulate_marks_it(trace):

@@ -48,6 +48,7 @@ class FleetMetrics(Collector):
         yield from (desired, replicas, queued, failures)
         yield _batches(view)
         yield _adapters(view)
+        yield from _forecasts(view)
         yield from _shadows(view)
         yield GaugeMetricFamily("tidegate_starts_last_hour", "Replicas started.", value=view.starts_last_hour)
         spending = view.spending
@@ -98,6 +99,25 @@ def _adapters(view: FleetView) -> GaugeMetricFamily:
         for adapter in model.adapters:
             family.add_metric((model.model, adapter), counts[adapter])
     return family
+
+
+def _forecasts(view: FleetView) -> Iterator[GaugeMetricFamily]:
+    """Of models about which something is expected."""
+    rate = GaugeMetricFamily(
+        "tidegate_expected_requests_per_second", "Expected within a lead time.", labels=("model",)
+    )
+    believed = GaugeMetricFamily(
+        "tidegate_forecast_believed", "1: the forecast has proven itself.", labels=("model",)
+    )
+    floor = GaugeMetricFamily(
+        "tidegate_forecast_sets_floor", "1: more is held for it than would be without.", labels=("model",)
+    )
+    for model in view.models:
+        if model.forecast is not None:
+            rate.add_metric((model.model,), model.forecast.requests_per_s)
+            believed.add_metric((model.model,), float(model.forecast.is_believed))
+            floor.add_metric((model.model,), float(model.forecast.sets_floor))
+    yield from (rate, believed, floor)
 
 
 def _shadows(view: FleetView) -> Iterator[GaugeMetricFamily]:

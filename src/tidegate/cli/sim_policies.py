@@ -16,7 +16,7 @@ import yaml
 
 from tidegate.cli.sim_engines import profile_for, setup_of
 from tidegate.config import Settings, parse
-from tidegate.config.constants import parsed_law
+from tidegate.config.constants import laws_of
 from tidegate.config.schema import SECTIONS, keys_of
 from tidegate.core.scaling_settings import DAY_S, Promise, ScalingPolicy, SloKeda
 from tidegate.core.settings import DispatchConfig, FleetModel, Routing
@@ -37,8 +37,8 @@ STATIC = "static"
 STATIC_MOST = 10_000
 """As with ``max_replicas``."""
 LAWS = (*(policy.value for policy in ScalingPolicy), STATIC)
-"""What ``--policy`` takes besides files, each with constants of its own if wanted (``ray:target=8,up_delay=5s``);
-``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
+"""What ``--policy`` takes besides files, each with constants of its own if wanted (``ray:target=8,up_delay=5s``),
+and several joined by ``+``; ``static`` is ``max_replicas`` at all times, ``static:N`` is N."""
 MONDAY_S = 4 * DAY_S
 """From the zero of the brains' clock, a Thursday, to the first Monday: a trace begins on one, at midnight."""
 
@@ -79,7 +79,8 @@ def scenarios(
     """
     if policy is not None and not _is_law(policy):
         message = (
-            f"--policy {policy}: it must be one of {', '.join(LAWS)}, {STATIC}:N or NAME:constant=value,…"
+            f"--policy {policy}: it must be one of {', '.join(LAWS)}, {STATIC}:N, NAME:constant=value,… or several "
+            "laws joined by +"
         )
         raise click.UsageError(message)
     first = policy or ("built-in" if file is None else file.stem)
@@ -98,7 +99,7 @@ def scenarios(
 def _is_law(name: str) -> bool:
     law, _, rest = name.partition(":")
     if law != STATIC:
-        return law in LAWS
+        return law.partition("+")[0].strip() in LAWS
     return not rest or (rest.isdecimal() and len(rest) < 6 and int(rest) <= STATIC_MOST)
 
 
@@ -223,11 +224,9 @@ def _under_law(fleet: FleetModel, law: str | None, slo: Slo) -> FleetModel:
         number = int(law.partition(":")[2] or scaling.max_replicas)
         fixed = replace(scaling, policy=ScalingPolicy.CONCURRENCY, min_replicas=number, max_replicas=number)
         return replace(fleet, scaling=fixed, variants=())  # so many of the model's own settings
-    name, _, constants = law.partition(":")
-    policy = ScalingPolicy(name)
     try:
-        changed = parsed_law(policy, constants)
+        laws = laws_of(law)
     except ValueError as error:
         raise click.UsageError(f"policy {law}: {error}") from None
     promise = SloKeda(ttft_s=slo.ttft_s, tpot_s=slo.tpot_s)
-    return replace(fleet, scaling=replace(scaling, policy=policy, slo_keda=promise, law=changed, also=()))
+    return replace(fleet, scaling=replace(scaling.under(laws), slo_keda=promise))

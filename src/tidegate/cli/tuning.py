@@ -82,6 +82,8 @@ def tune_command(file: Path | None, trace_path: Path, **options: Any) -> None:
         raise click.UsageError(
             "--policy cron: without a schedule in the policy file nothing asks for replicas"
         )
+    if "forecast" in options["policies"]:
+        raise click.UsageError("--policy forecast: by itself it asks for nobody before it has proven itself")
     current = Settings.of(scaling)
     tried = _search(ground, current, options, Console(stderr=True))
     allowed = _allowed(tried, options["policies"])

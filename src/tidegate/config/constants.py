@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,9 +11,12 @@ from tidegate.config import kinds, units
 from tidegate.config.kinds import Kind
 from tidegate.config.problems import did_you_mean
 from tidegate.core.fleet.scaling.policies import CONSTANTS
-from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings, ScalingPolicy
 
 CONSTANT_NAME = kinds.text("name", r"[a-z][a-z0-9_]{0,49}", "the name of one of the law's constants")
+
+
+NAMES = tuple(policy.value for policy in ScalingPolicy)
 
 
 def constant() -> Kind:
@@ -97,12 +100,63 @@ def parsed_law(policy: ScalingPolicy, text: str) -> tuple[tuple[str, float], ...
         try:
             given[key] = CONSTANT.read(float(written) if number else written)
         except ValueError as error:
-            message = f"{key} is {written!r}; {error}"
+            message = f"{key} is {written or 'missing'}; {error}"
             raise ValueError(message) from None
     for key, mistake in mistakes_in(policy, given):
-        message = f"{key} is {given[key]!r}; {mistake}"
+        value = given[key]
+        message = f"{key} is {value if isinstance(value, str) else f'{value:g}'}; {mistake}"
         raise ValueError(message)
     return law_of(policy, given)
+
+
+def laws_of(text: str) -> tuple[LawSettings, ...]:
+    """The laws in ``NAME:constant=value,… + NAME``, as the policy file and the command line have them.
+
+    Raises:
+        ValueError: there is a mistake; the message names what it is about, and what is allowed.
+    """
+    laws: list[LawSettings] = []
+    for part in text.split("+"):
+        name, _, constants = part.strip().partition(":")
+        if name not in NAMES:
+            meant = did_you_mean(name, NAMES)
+            hint = f"; did you mean {meant}?" if meant else ""
+            what = f"{name!r} is no law; it" if "+" in text or constants else "it"
+            message = f"{what} must be one of {', '.join(NAMES)}{hint}"
+            raise ValueError(message)
+        policy = ScalingPolicy(name)
+        if any(law.policy is policy for law in laws):
+            message = f"{name} is named already; each law counts once"
+            raise ValueError(message)
+        laws.append(LawSettings(policy, parsed_law(policy, constants)))
+    return tuple(laws)
+
+
+def written_laws(laws: Iterable[LawSettings]) -> str:
+    """The same as the file has it."""
+    return " + ".join(
+        ":".join(filter(None, (law.policy.value, ",".join(_assigned(law.constants))))) for law in laws
+    )
+
+
+def _assigned(constants: tuple[tuple[str, float], ...]) -> Iterator[str]:
+    return (f"{key}={value}" for key, value in written_law(constants).items())
+
+
+def laws(*, several: bool) -> Kind:
+    """A law by name with constants of its own, if wanted; ``several``: or more than one, joined by ``+``."""
+    form = "`NAME` or `NAME:constant=value,…`" + (", several joined by ` + `" if several else "")
+    allowed = f"one of {', '.join(NAMES)}, each with constants if wanted, as in ray:target=8,up_delay=5s"
+
+    def read(value: object) -> str:
+        found = laws_of(value if isinstance(value, str) else "")
+        if len(found) > 1 and not several:
+            raise ValueError("it must be one law; each has a place of its own in the list")
+        return written_laws(found)
+
+    one = rf"(?:{'|'.join(NAMES)})(?::[a-z0-9_=.,]+)?"
+    pattern = rf"^{one}(?: *\+ *{one})*$" if several else f"^{one}$"
+    return Kind("law", form, allowed, read, lambda value: value, {"type": "string", "pattern": pattern})
 
 
 def law_of(policy: ScalingPolicy, given: Mapping[str, float | str]) -> tuple[tuple[str, float], ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tidegate.config.constants import written_law
+from tidegate.config.constants import written_law, written_laws
 from tidegate.config.dispatch_keys import Hedging, Queue, Queues, ShiftKeys, SlowStart
 from tidegate.config.model_keys import ModelKeys
 from tidegate.config.node_keys import NodeKeys
@@ -100,7 +100,7 @@ def _model(model: ModelSettings) -> dict[str, Any]:
     values |= {name: dispatch[name] for name in ModelKeys.model_fields if name in dispatch}
     values |= {
         "prefetch": None if spec is None else fleet.prefetch.value,
-        "shadow": fleet.shadow.value if fleet.shadow else None,
+        "shadow": written_laws(fleet.shadow) if fleet.shadow else None,
         "routing": model.dispatch.routing.value,
         "adapter_slots": model.dispatch.adapter_slots,
         "kind": fleet.kind or None,
@@ -159,7 +159,7 @@ def _scaling(scaling: Scaling) -> dict[str, Any]:
     values = asdict(scaling) | {"policy": scaling.policy.value}
     written = _written(ScalingKeys, values) | {"promise": _written(PromiseKeys, values["promise"])}
     if scaling.also:
-        written["also"] = [policy.value for policy in scaling.also]
+        written["also"] = [written_laws([law]) for law in scaling.also]
     if scaling.law:
         written["law"] = written_law(scaling.law)
     if scaling.schedule.floors:

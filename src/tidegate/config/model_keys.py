@@ -11,11 +11,12 @@ from typing import Annotated
 from pydantic import Field
 
 from tidegate.config import kinds
+from tidegate.config.constants import laws
 from tidegate.config.dispatch_keys import Hedging, Queue, SlowStart
 from tidegate.config.engines import ENGINES
 from tidegate.config.pool_keys import PoolKeys
 from tidegate.config.restart_keys import RestartKeys
-from tidegate.config.scaling_keys import POLICY, ScalingKeys
+from tidegate.config.scaling_keys import ScalingKeys
 from tidegate.config.section import (
     ENV_NAME,
     KIND,
@@ -163,9 +164,10 @@ class ModelKeys(Strict):
     slow_start: SlowStart = SlowStart()
     hedging: Hedging = Hedging()
     spill: SpillKeys | None = None
-    shadow: Annotated[str, POLICY] | None = Field(
+    shadow: Annotated[str, laws(several=True)] | None = Field(
         default=None,
-        description="A second scaling policy, scored on the live traffic without acting; `/fleet` and the metrics tell",
+        description="A second scaling policy, one law or the largest of [several](#laws-together), scored on the live "
+        "traffic without acting; `/fleet`, the metrics, `tidegate explain` and `tidegate simulate` tell",
     )
     scaling: ScalingKeys = ScalingKeys()
     pool: PoolKeys = PoolKeys()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from tidegate.adapters.base import EngineSpec
 from tidegate.config import weights
 from tidegate.config.addresses import address
-from tidegate.config.constants import law_of
+from tidegate.config.constants import law_of, laws_of
 from tidegate.config.engines import adapters_at_start, command_hash, loads_adapters
 from tidegate.config.kinds import AUTO
 from tidegate.config.model_keys import ModelKeys
@@ -103,7 +103,7 @@ def _fleet(model: ModelKeys, shared: Fleet, spec: EngineSpec | None) -> FleetMod
         adopts_ends=shared.manual == "adopt",
         by_hand_for_s=shared.manual_for_s,
         spill_cost_per_h=0.0 if model.spill is None else model.spill.max_cost_per_h,
-        shadow=None if model.shadow is None else ScalingPolicy(model.shadow),
+        shadow=None if model.shadow is None else laws_of(model.shadow),
         adapters=None if spec is None or spec.lora is None else tuple(adapter_marks(spec).items()),
         loads_adapters=spec is not None and spec.lora is not None and loads_adapters(model.engine),
         adapters_at_start=spec is None or spec.lora is None or adapters_at_start(model.engine),
@@ -160,7 +160,7 @@ def _scaling(section: ScalingKeys, model: ModelKeys, timezone: str) -> Scaling:
         concurrency_target=None if target == AUTO else float(target),
         thresholds=Thresholds(**values_of(section.thresholds)),
         promise=Promise(**values_of(section.promise)),
-        also=tuple(ScalingPolicy(name) for name in section.also),
+        also=tuple(law for text in section.also for law in laws_of(text)),
         law=law_of(policy, section.law),
         schedule=schedule_of(section.schedule, timezone),
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tidegate.config import kinds
-from tidegate.config.constants import CONSTANT, CONSTANT_NAME
+from tidegate.config.constants import CONSTANT, CONSTANT_NAME, laws
 from tidegate.config.schedule_keys import FloorKeys
 from tidegate.config.section import MAX_REPLICAS, Section
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy, Thresholds
@@ -89,8 +89,10 @@ class ScalingKeys(Section):
     policy: Annotated[str, POLICY] = Field(
         default=_SCALING.policy.value, description="The law that proposes the number of replicas"
     )
-    also: list[Annotated[str, POLICY]] = Field(
-        default=[], description="Further laws; of all their numbers the largest counts"
+    also: list[Annotated[str, laws(several=False)]] = Field(
+        default=[],
+        description="[Further laws](#laws-together), with constants of their own if wanted; of all their numbers the "
+        "largest counts",
     )
     law: dict[Annotated[str, CONSTANT_NAME], Annotated[float | str, CONSTANT]] = Field(
         default={},

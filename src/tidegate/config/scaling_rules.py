@@ -65,7 +65,8 @@ def _law(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
 
 def _also(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     seen = {model.scaling.policy}
-    for place, name in enumerate(model.scaling.also):
+    for place, text in enumerate(model.scaling.also):
+        name = text.partition(":")[0]
         if name in seen:
             where = (*path, "also", place)
             yield Finding(
@@ -76,6 +77,9 @@ def _also(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
 
 def _schedule(path: KeyPath, model: ModelKeys) -> Iterator[Finding]:
     scaling, where = model.scaling, (*path, "schedule")
+    if scaling.policy == ScalingPolicy.FORECAST.value and not scaling.schedule and not scaling.also:
+        message = "is missing; with policy forecast nothing else asks for replicas before a forecast has proven itself"
+        yield Finding((*path, "also"), None, message, ((*path, "policy"), (*path, "also")))
     if scaling.policy == ScalingPolicy.CRON.value and not scaling.schedule and not scaling.also:
         message = "is missing; with policy cron nothing else asks for replicas"
         yield Finding(where, None, message, ((*path, "policy"), where))

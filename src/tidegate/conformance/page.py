@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.conformance.story import About, Story
 from tidegate.conformance.suite import DEFAULT, NOT_TOLD, STORIES, Verdict
-from tidegate.core.scaling_settings import OWN_POLICIES, ScalingPolicy
+from tidegate.core.scaling_settings import FLOOR_POLICIES, OWN_POLICIES, ScalingPolicy
 
-SHOWN = tuple(policy for policy in ScalingPolicy if policy is not ScalingPolicy.CRON)
-"""A schedule alone follows no demand."""
+SHOWN = tuple(policy for policy in ScalingPolicy if policy not in FLOOR_POLICIES)
+"""A schedule, or a forecast, follows no demand by itself."""
 RIGHT, WRONG = "✓", "✗"
 GROUPS = {
     "A": "On the way up",

@@ -6,7 +6,8 @@ The five settings that people know keep their names: ``min_replicas``, ``max_rep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -20,6 +21,7 @@ class ScalingPolicy(Enum):
     QUEUE = "queue"
     SLO = "slo"
     CRON = "cron"
+    FORECAST = "forecast"
     SLO_KEDA = "slo-keda"
     TOKEN_KEDA = "token-keda"  # noqa: S105
     KEDA_HTTP = "keda-http"
@@ -44,8 +46,12 @@ OWN_POLICIES = (
     ScalingPolicy.QUEUE,
     ScalingPolicy.SLO,
     ScalingPolicy.CRON,
+    ScalingPolicy.FORECAST,
 )
 """The others are other systems' laws, to be compared with and to move from."""
+
+FLOOR_POLICIES = (ScalingPolicy.CRON, ScalingPolicy.FORECAST)
+"""Those that follow no demand: they say how many at least, beside another that does."""
 
 COUNTING_POLICIES = (
     ScalingPolicy.CONCURRENCY,
@@ -130,6 +136,14 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
+class LawSettings:
+    """A law, and the constants of it that are not its own defaults, by the names that its file has for them."""
+
+    policy: ScalingPolicy
+    constants: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Scaling:
     """How one model's number of replicas follows its demand."""
 
@@ -147,8 +161,8 @@ class Scaling:
     slo_keda: SloKeda = SloKeda()
     promise: Promise = Promise()
     """For laws that plan for latency."""
-    also: tuple[ScalingPolicy, ...] = ()
-    """Further policies; the largest of all numbers counts."""
+    also: tuple[LawSettings, ...] = ()
+    """Further laws; the largest of all numbers counts."""
     law: tuple[tuple[str, float], ...] = ()
     """Constants of the policy's law that are not its own defaults, by the names that its file has for them."""
     schedule: Schedule = Schedule()
@@ -156,4 +170,9 @@ class Scaling:
     @property
     def policies(self) -> tuple[ScalingPolicy, ...]:
         """All that have a say."""
-        return self.policy, *self.also
+        return self.policy, *(law.policy for law in self.also)
+
+    def under(self, laws: Sequence[LawSettings]) -> Scaling:
+        """The same with these laws, at least one, and none of its own: the first is the policy, the others have a say too."""
+        first, *others = laws
+        return replace(self, policy=first.policy, law=first.constants, also=tuple(others))

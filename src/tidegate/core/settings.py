@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings, Scaling
 
 
 class Routing(Enum):
@@ -270,8 +270,8 @@ class FleetModel:
     """... for so long, or until demand asks for more."""
     spill_cost_per_h: float = 0.0
     """What gateways may spend in any hour at its pay-per-token upstream."""
-    shadow: ScalingPolicy | None = None
-    """A second policy, scored on the live traffic without acting."""
+    shadow: tuple[LawSettings, ...] | None = None
+    """A second policy, of one law or of the largest of several, scored on the live traffic without acting."""
     adapters: tuple[tuple[str, str], ...] | None = None
     """LoRA adapters by name, each with a mark that is another when its source is; None: it has none, or nothing is
     known of them."""

@@ -119,6 +119,7 @@ def _model(
         expected_ready_s=view.expected_ready_s,
         last_failure=_failure(view.last_failure, last_words),
         shadow=view.shadow,
+        forecast=view.forecast,
         hand=view.hand,
         starts=view.starts,
         spill=_spill(demand, settings),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from tidegate.core.effects import Prediction, Shadowed
 from tidegate.core.fleet import SpendingView, StartsView
 from tidegate.core.fleet.byhand import HandNumber
+from tidegate.core.fleet.scaling.forecast import Expected
 from tidegate.core.lifecycle import State
 from tidegate.core.types import LatencySummary, ModelId, ReplicaId
 
@@ -103,6 +104,8 @@ class ModelPage:
     last_failure: FailurePage | None = None
     shadow: Shadowed | None = None
     """How a second policy would do on the same traffic; None without one."""
+    forecast: Expected | None = None
+    """What is expected of demand, and whether it counts; None while nothing is, and where no law asks."""
     hand: HandNumber | None = None
     """The number that somebody set; None: the scaling law's counts."""
     spill: SpillPage | None = None

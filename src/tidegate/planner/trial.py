@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 
-from tidegate.core.scaling_settings import OWN_POLICIES, Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import FLOOR_POLICIES, OWN_POLICIES, Promise, Scaling, ScalingPolicy
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId
 from tidegate.sim.fluid import Load, Score, flow, oracle_of_load, scored
@@ -24,8 +24,8 @@ BY_PROMISE = tuple(
 )
 """Laws that plan for the promise: for them it can be tightened beyond the one that is judged."""
 
-SEARCHED = tuple(policy for policy in OWN_POLICIES if policy is not ScalingPolicy.CRON)
-"""Ours. A schedule knows hours, which a part of a trace need not have."""
+SEARCHED = tuple(policy for policy in OWN_POLICIES if policy not in FLOOR_POLICIES)
+"""Ours. A schedule knows hours, and a forecast days, which a part of a trace need not have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,6 +311,40 @@ KINDS = {
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: queue, also: [slo, queue]}}}",
         "line 1: models.m.scaling.also[1] is queue; it is named already; each law counts once",
     ),
+    "a law beside it that there is not": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: queue, also: [forecasts]}}}",
+        f"line 1: models.m.scaling.also[0] is forecasts; it must be one of {LAWS}; did you mean forecast?",
+    ),
+    "a constant that the law beside it does not have": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {also: [queue, 'kpa:target=8']}}}",
+        (
+            "line 1: models.m.scaling.also[1] is kpa:target=8; target is 8; kpa has no such constant; it has limit, "
+            "utilization, stable_window, panic_window, panic_ratio, up_rate, down_rate, scale_down_delay, grace_delay, every"
+        ),
+    ),
+    "several laws in one place": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {also: [queue + slo]}}}",
+        "line 1: models.m.scaling.also[0] is queue + slo; it must be one law; each has a place of its own in the list",
+    ),
+    "the same law beside itself": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: ray, also: ['ray:target=8']}}}",
+        "line 1: models.m.scaling.also[0] is ray; it is named already; each law counts once",
+    ),
+    "a forecast by itself": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {policy: forecast}}}",
+        (
+            "line 1: models.m.scaling.also is missing; with policy forecast nothing else asks for replicas before a "
+            "forecast has proven itself"
+        ),
+    ),
+    "a shadow with a constant of another kind": (
+        "models: {m: {engine: vllm, weights: a/b, shadow: 'ray:up_delay=30'}}",
+        "line 1: models.m.shadow is ray:up_delay=30; up_delay is 30; it must be a duration, such as 90s",
+    ),
+    "a shadow of which one law is none": (
+        "models: {m: {engine: vllm, weights: a/b, shadow: kpa + magic}}",
+        f"line 1: models.m.shadow is kpa + magic; 'magic' is no law; it must be one of {LAWS}",
+    ),
     "a schedule beyond the maximum": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {max_replicas: 2, schedule: [{replicas: 3}]}}}",
         "line 1: models.m.scaling.schedule[0].replicas is 3; it must be at most max_replicas, which is 2",

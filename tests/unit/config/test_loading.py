@@ -15,7 +15,14 @@ from tidegate.config.nodes import check_here
 from tidegate.config.settings import Client, GatewaySettings
 from tidegate.core.fleet.scaling.schedule import week_s
 from tidegate.core.nodes import Gpu, Node
-from tidegate.core.scaling_settings import DAY_S, Scaling, ScalingPolicy, ScheduledFloor, Thresholds
+from tidegate.core.scaling_settings import (
+    DAY_S,
+    LawSettings,
+    Scaling,
+    ScalingPolicy,
+    ScheduledFloor,
+    Thresholds,
+)
 from tidegate.core.settings import (
     HANDOVER_S,
     DispatchConfig,
@@ -324,6 +331,25 @@ def test_laws_constants_and_hours_reach_the_autoscaler():
     summer, winter = 1_782_856_800.0, 1_797_807_600.0  # 2026-07-01 and 2026-12-21, both at 00:00 in Berlin
     assert week_s(scaling.schedule, summer) == 2 * DAY_S
     assert week_s(scaling.schedule, winter) == 0.0
+    assert parse(render(settings)) == settings
+
+
+def test_laws_beside_others_and_in_the_shadow_bring_constants_of_their_own():
+    settings = parse("""
+        models:
+          m:
+            engine: emulated
+            shadow: kpa:limit=32,stable_window=90s + forecast
+            scaling:
+              policy: concurrency
+              also: [forecast, "ray:up_delay=5s,target=8"]
+        """)
+    fleet = settings.models["m"].fleet
+
+    ray = LawSettings(ScalingPolicy.RAY, (("target", 8.0), ("up_delay_s", 5.0)))
+    assert fleet.scaling.also == (LawSettings(ScalingPolicy.FORECAST), ray)
+    kpa = LawSettings(ScalingPolicy.KPA, (("limit", 32.0), ("stable_window_s", 90.0)))
+    assert fleet.shadow == (kpa, LawSettings(ScalingPolicy.FORECAST))
     assert parse(render(settings)) == settings
 
 

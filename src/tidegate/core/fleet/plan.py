@@ -15,6 +15,7 @@ from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.predicting import attainment, traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
+from tidegate.core.fleet.scaling.forecast import SETS_FLOOR, Expected
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.scaling.wishes import Grant, Wish
 from tidegate.core.fleet.shadow import Shadow
@@ -159,7 +160,7 @@ class Plan:
         self.lineup = None
         self.reserve = OWN
         self.autoscaler.configure(spec.scaling, now_s)
-        if self._shadow is not None and self._shadow.policy is spec.shadow:
+        if self._shadow is not None and self._shadow.laws == spec.shadow:
             self._shadow.configure(now_s)
         else:
             self._shadow = None
@@ -267,6 +268,17 @@ class Plan:
             self._shadow = Shadow(self.model, self.spec.shadow, self.variants, now_s)
             self._shadow.begin(standing, replicas, now_s)
         return self._shadow.look(demand, standing, replicas, self.desired, cold, now_s)
+
+    @property
+    def forecast(self) -> Expected | None:
+        """What is expected, and what comes of it; None while those hours have never been seen, and where no law asks."""
+        if self._basis is None or self._basis.demand.forecast is None:
+            return None
+        told = self._basis.demand.forecast.told
+        if told is None:
+            return None
+        sets_floor = told.is_believed and SETS_FLOOR in self._basis.proposal.inputs
+        return Expected(told.requests_per_s, told.ahead_s, told.is_believed, sets_floor)
 
     @property
     def shadowed(self) -> Shadowed | None:
@@ -402,6 +414,12 @@ def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:
     inputs["serving"] = float(basis.standing.serving)
     if basis.demand.complete_since_s is not None:
         inputs["complete_since_s"] = basis.demand.complete_since_s
+    foresees = basis.demand.forecast
+    told = None if foresees is None else foresees.told
+    if told is not None:
+        inputs["expected_per_s"] = told.requests_per_s
+        inputs["expected_within_s"] = told.ahead_s
+        inputs["forecast_is_believed"] = float(told.is_believed)
     if traffic is not None:
         inputs["arrivals_per_s"] = traffic.arrivals_per_s
         inputs["mean_prompt_tokens"] = traffic.prompt_tokens

@@ -32,7 +32,7 @@ from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.policies import Coming, Demand, Proposal
 from tidegate.core.fleet.variants import OWN, Variants
 from tidegate.core.lifecycle import State
-from tidegate.core.scaling_settings import Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId, ReplicaId
 
@@ -54,12 +54,14 @@ class _Imagined:
 class Shadow:
     """One model's second policy, its imagined fleet, and how both have done so far."""
 
-    def __init__(self, model: ModelId, policy: ScalingPolicy, variants: Variants, now_s: float) -> None:
-        """``variants`` are those of the model's plan, as they are at each moment."""
-        self.policy = policy
+    def __init__(
+        self, model: ModelId, laws: tuple[LawSettings, ...], variants: Variants, now_s: float
+    ) -> None:
+        """``laws``: the first is the policy, the others have a say too. ``variants`` are those of the model's plan, as they are at each moment."""
+        self.laws = laws
         self._model = model
         self._variants = variants
-        self._autoscaler = Autoscaler(_under(policy, self._spec.scaling), now_s)
+        self._autoscaler = Autoscaler(self._spec.scaling.under(laws), now_s)
         self._need = Need(self._spec.scaling.scale_down_delay_s)
         self._fleet: list[_Imagined] = []
         """In order of readiness."""
@@ -70,7 +72,12 @@ class Shadow:
         self._said: Shadowed | None = None
 
     def __repr__(self) -> str:
-        return f"<Shadow {self.policy.value} fleet={len(self._fleet)}>"
+        return f"<Shadow {self.name} fleet={len(self._fleet)}>"
+
+    @property
+    def name(self) -> str:
+        """Of its laws, as they are told."""
+        return " + ".join(law.policy.value for law in self.laws)
 
     @property
     def said(self) -> Shadowed | None:
@@ -93,7 +100,7 @@ class Shadow:
     def configure(self, now_s: float) -> None:
         """The model's settings have changed."""
         scaling = self._spec.scaling
-        self._autoscaler.configure(_under(self.policy, scaling), now_s)
+        self._autoscaler.configure(scaling.under(self.laws), now_s)
         if self._need.delay_s != scaling.scale_down_delay_s:
             self._need = self._need.under(scaling.scale_down_delay_s)
 
@@ -115,7 +122,7 @@ class Shadow:
         before = self._said
         self._said = Shadowed(
             model=self._model,
-            policy=self.policy.value,
+            policy=self.name,
             desired=number,
             acting=acting,
             because=proposal.because,
@@ -251,10 +258,6 @@ class Shadow:
 
 def _named(place: int) -> ReplicaId:
     return ReplicaId(str(place))
-
-
-def _under(policy: ScalingPolicy, scaling: Scaling) -> Scaling:
-    return replace(scaling, policy=policy, law=(), also=())
 
 
 def _regret(acting: Judged, own: Judged) -> float | None:

@@ -12,6 +12,7 @@ from tidegate.core.fleet.coldstart import StartsView
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
+from tidegate.core.fleet.scaling.forecast import Expected
 from tidegate.core.fleet.variants import DEFAULT
 from tidegate.core.lifecycle import State
 from tidegate.core.nodes import Place
@@ -84,6 +85,8 @@ class ModelView:
     """What is known of its cold starts."""
     shadow: Shadowed | None = None
     """How a second policy would do; None without one."""
+    forecast: Expected | None = None
+    """What is expected; None while nothing is, and where no law asks."""
     hand: HandNumber | None = None
     """The number that somebody set; None: the law's counts."""
     is_by_hand: bool = False
@@ -147,6 +150,7 @@ def model_view(
         last_failure=last_failure,
         starts=starts,
         shadow=plan.shadowed,
+        forecast=plan.forecast,
         hand=plan.hand,
         is_by_hand=plan.is_by_hand,
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),

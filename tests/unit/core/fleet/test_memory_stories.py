@@ -15,10 +15,10 @@ from tidegate.core.events import (
     WeightsSeen,
 )
 from tidegate.core.fleet import FleetController
-from tidegate.core.fleet.scaling.forecast import DAY_S
+from tidegate.core.fleet.scaling.forecast import DAY_S, Expected
 from tidegate.core.knowledge import GOOD_FOR_S, FleetKnowledge
 from tidegate.core.lifecycle import Seen, State
-from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings, ScalingPolicy
 from tidegate.core.settings import FleetLimits, Prefetching
 from tidegate.core.types import Address, CapacityFigures, DemandReport, ModelDemand, ModelId, ReplicaLoad
 from unit.core.fleet.conftest import World, model
@@ -234,12 +234,52 @@ def test_starts_of_models_that_are_gone_are_not_written_down_for_ever(two_days):
 def test_a_law_among_several_learns_too(two_days):
     """Settings that let the largest of two laws count, and back: what tidal knows goes along, and is remembered."""
     knowledge, *_ = two_days
-    both = replace(spec(), scaling=replace(spec().scaling, also=(ScalingPolicy.CONCURRENCY,)))
+    both = replace(spec(), scaling=replace(spec().scaling, also=(LawSettings(ScalingPolicy.CONCURRENCY),)))
     brain = FleetController()
     brain.on(KnowledgeRestored(knowledge), EIGHT_FIFTY)
     for number, settings in enumerate((both, spec())):
         brain.on(FleetConfigured({M: settings}, FleetLimits()), EIGHT_FIFTY + number)
         assert brain.remember(EIGHT_FIFTY).models[0].tidal.pace == knowledge.models[0].tidal.pace
+
+
+def test_what_is_expected_is_said_in_the_reason_in_the_inputs_and_to_whoever_looks(two_days):
+    """At 8:51 nothing of the step at nine is within a lead time; at 8:56 it is, and four are started for it."""
+    knowledge, standing, _ = two_days
+    days = Days(spec()).begin(EIGHT_FIFTY, knowledge, standing).run(EIGHT_FIFTY, EIGHT_FIFTY + 60)
+    before = days.world.view(EIGHT_FIFTY + 60)
+    days.run(EIGHT_FIFTY + 60, EIGHT_FIFTY + 360)
+    after = days.world.view(EIGHT_FIFTY + 360)
+
+    assert before.forecast.requests_per_s == pytest.approx(2.0)
+    assert (before.forecast.is_believed, before.forecast.sets_floor) == (True, False)
+    assert "the days before" not in before.decision.because
+    lead_s = after.decision.inputs["lead_s"]
+    assert after.forecast == Expected(pytest.approx(6.0), lead_s, True, True)
+    assert "held for the 6.00 requests/s that the days before let expect within" in after.decision.because
+    inputs = after.decision.inputs
+    assert inputs["expected_per_s"] == pytest.approx(6.0)
+    assert (inputs["expected_within_s"], inputs["forecast_is_believed"]) == (lead_s, 1.0)
+    assert inputs["forecast_sets_floor"] == 1.0
+
+
+def test_any_law_has_the_mornings_replicas_with_the_forecast_beside_it(two_days):
+    """Sixteen are in flight at two a second, eight a replica: two are enough until nine, and by themselves stay two."""
+    knowledge, standing, _ = two_days
+    law = spec(policy=ScalingPolicy.CONCURRENCY, concurrency_target=8)
+    with_it = replace(
+        law,
+        scaling=replace(law.scaling, also=(LawSettings(ScalingPolicy.FORECAST, (("utilization", 1.0),)),)),
+    )
+
+    def at_five_to(settings):
+        return Days(settings).begin(EIGHT_FIFTY, knowledge, standing).run(EIGHT_FIFTY, EIGHT_FIFTY + 400)
+
+    alone, beside = at_five_to(law), at_five_to(with_it)
+    assert alone.world.desired() <= 3
+    assert alone.world.view(EIGHT_FIFTY + 400).forecast is None
+    assert beside.world.desired() > alone.world.desired()
+    assert beside.world.decisions[-1].because.startswith("forecast: 6.00 requests/s are expected within")
+    assert beside.world.view(EIGHT_FIFTY + 400).forecast.sets_floor
 
 
 def test_weights_are_fetched_ahead_of_an_hour_that_a_former_process_saw(two_days):

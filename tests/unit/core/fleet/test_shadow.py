@@ -9,7 +9,7 @@ from benchmarks.fleet.engines import MODEL, fleet
 from sim.worlds import M, mixed, run
 from sim.worlds import steady as rows_of
 from tidegate.core.effects import Launch, Shadowed
-from tidegate.core.scaling_settings import Promise, Scaling, ScalingPolicy
+from tidegate.core.scaling_settings import LawSettings, Promise, Scaling, ScalingPolicy
 from tidegate.sim.fluid import flow, load_of_rates, scored
 from tidegate.sim.kernel import SeededDice
 from tidegate.sim.scenario import Slo
@@ -29,13 +29,18 @@ class Kept:
         self.launches += sum(isinstance(effect, Launch) for effect in effects)
 
 
+def named(shadow):
+    """A law by itself, or those that are given."""
+    return (LawSettings(shadow),) if isinstance(shadow, ScalingPolicy) else shadow
+
+
 def day(shadow, scaling=ACTING):
     """Twenty minutes with a rise in the middle."""
     curve = steps([(400, 4), (400, 24), (400, 4)])
     load = load_of_rates(curve.rate_after, lambda _: (1000.0, 200.0), curve.end_s, 2.0, SeededDice(3))
     scenario = fleet(scaling, cold_start_s=30)
     setup = scenario.models[MODEL]
-    shadowed = replace(setup, fleet=replace(setup.fleet, shadow=shadow))
+    shadowed = replace(setup, fleet=replace(setup.fleet, shadow=named(shadow)))
     kept = Kept()
     run = flow({MODEL: load}, replace(scenario, models={MODEL: shadowed}), journal=kept)
     return scored(run), kept
@@ -91,7 +96,7 @@ def mixed_day(shadow, **more):
     settings = {"policy": MIXED.policy, "min_replicas": 1, "max_replicas": 8, "scale_down_delay_s": 60.0}
     scenario = mixed(cold_s=20.0, promise=Promise(5.0, 0.1), slo=Slo(5.0, 0.1), **(settings | more))
     setup = scenario.models[M]
-    shadowed = replace(setup, fleet=replace(setup.fleet, shadow=shadow))
+    shadowed = replace(setup, fleet=replace(setup.fleet, shadow=named(shadow)))
     rows = rows_of(1, 900) + rows_of(20, 900, from_s=900) + rows_of(1, 900, from_s=1800)
     kept = Kept()
     _, figures = run(rows, replace(scenario, models={M: shadowed}), journal=kept)

@@ -44,6 +44,9 @@ PROVEN_AFTER = 36
 BETTER = 0.95
 """Of the naive one's loss, what the forecast's may be at most to be believed; once believed, as much."""
 
+SETS_FLOOR = "forecast_sets_floor"
+"""Among a decision's inputs: 1 where what is held is more than the law would hold without the forecast."""
+
 
 @value
 class Before:
@@ -51,6 +54,18 @@ class Before:
 
     requests_per_s: float
     days_ago: int
+
+
+@value
+class Expected:
+    """What is expected within a lead time."""
+
+    requests_per_s: float
+    ahead_s: float
+    is_believed: bool
+    """It has proven itself, and is provided for."""
+    sets_floor: bool = False
+    """More is held for it than would be without."""
 
 
 class Forecast:
@@ -75,6 +90,8 @@ class Forecast:
         """Nothing was claimed since the last rate came."""
         self._loss = self._naive_loss = 0.0
         self._compared = 0
+        self._asked: tuple[float | None, float] = None, 0.0
+        """What was expected when somebody asked last, and how far ahead."""
         self.is_believed = False
         """It has lately done better than what is provided for without it."""
 
@@ -107,12 +124,19 @@ class Forecast:
         if not (self.is_believed or self._may_claim):
             return None
         said = self._expected(now_s, lead_s)
+        self._asked = said, lead_s
         if self._may_claim:
             self._may_claim = False
             if said is not None and self._recent:
                 stays = max(held, self._recent[-1])
                 self._claims.append((now_s + max(lead_s, EVERY_S), max(said, stays), stays))
         return said if self.is_believed else None
+
+    @property
+    def told(self) -> Expected | None:
+        """What was expected when it was asked last; None while those hours have never been seen, and where nobody asks."""
+        said, ahead_s = self._asked
+        return None if said is None else Expected(said, ahead_s, self.is_believed)
 
     def before(self, ahead_s: float, now_s: float) -> Before | None:
         """The most that came a day or a week ago at the hours from now until ``ahead_s`` from now, whether the forecast is

@@ -73,6 +73,8 @@ class Reading:
     """For how long nobody has waited: latencies of the last minute are of no backlog, if this is longer."""
     knows_growth: bool
     """It has been seen for a few lead times how demand grows."""
+    foreseen_per_s: float | None = None
+    """Requests a second that are expected, where it is the forecast that sets the reserve."""
 
     @property
     def ledger(self) -> float:
@@ -100,6 +102,7 @@ class Reader:
         self._excess_since_s: float | None = None
         self._waited_s = -inf
         """When somebody last waited."""
+        self._foreseen: float | None = None
 
     def __repr__(self) -> str:
         return f"<Reader {self._pace!r} {self._growth!r} {self._clients!r} trust={self._trust:.2f}>"
@@ -144,6 +147,7 @@ class Reader:
             self._latency.broken_s(now_s),
             now_s - self._waited_s,
             self._knows_growth(lead_s),
+            self._foreseen,
         )
 
     # ---- what a replica carries ----
@@ -235,7 +239,7 @@ class Reader:
         return self._growth.seen_s >= GROWTH_LEADS * lead_s
 
     def _reserve(self, seen: Situation, full: Full, load: Load, lead_s: float, now_s: float) -> float:
-        past = seen.demand.past
+        past, self._foreseen = seen.demand.past, None
         smooth = past.arrivals_per_s(RATE_S, now_s)
         if smooth is None:
             return 0.0
@@ -257,7 +261,10 @@ class Reader:
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
         forecast = seen.demand.forecast
         floor = None if forecast is None else forecast.floor(lead_s, now_s, brim * (steady + reserve))
-        return reserve if floor is None else max(reserve, floor / brim - steady)
+        if floor is None or floor / brim - steady <= reserve:
+            return reserve
+        self._foreseen = floor
+        return floor / brim - steady
 
 
 def _risk(scaling: Scaling) -> float:

@@ -1,10 +1,20 @@
 """Token demand, queue drain time, promise, several laws at once, and the schedule."""
 
+from dataclasses import replace
+
 import pytest
 
+from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.policies import POLICIES, Demand, Situation, policy_for
 from tidegate.core.fleet.scaling.schedule import floor_at, week_s
-from tidegate.core.scaling_settings import DAY_S, Scaling, ScalingPolicy, Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import (
+    DAY_S,
+    LawSettings,
+    Scaling,
+    ScalingPolicy,
+    Schedule,
+    ScheduledFloor,
+)
 from unit.core.fleet.rivals.told import law, steady
 
 HOUR_S = 3600.0
@@ -71,7 +81,9 @@ def test_one_goes_when_the_survivors_have_the_slots():
 
 
 def test_of_several_laws_the_largest_number_counts_with_its_reason():
-    scaling = Scaling(ScalingPolicy.CONCURRENCY, 0, 100, concurrency_target=10.0, also=(ScalingPolicy.QUEUE,))
+    scaling = Scaling(
+        ScalingPolicy.CONCURRENCY, 0, 100, concurrency_target=10.0, also=(LawSettings(ScalingPolicy.QUEUE),)
+    )
     traffic = steady(300, in_flight=10, queued=300, per_s=1.0)
     both = policy_for(scaling, 1, 0.0).propose(traffic.seen(1), traffic.now_s)
     alone = POLICIES[ScalingPolicy.CONCURRENCY](scaling, 1, 0.0).propose(traffic.seen(1), traffic.now_s)
@@ -79,6 +91,62 @@ def test_of_several_laws_the_largest_number_counts_with_its_reason():
     assert both.wanted == alone.wanted == 31
     assert both.because.startswith("concurrency: ")
     assert both.inputs["queue"] == 11
+
+
+# ---- the forecast ----
+
+
+def foreseen(now_s, days=2.5):
+    """A forecaster that has seen a rise from 8 to 20 requests a second at each noon, and it is six minutes before one."""
+    forecast = Forecast()
+    first_s = now_s - days * DAY_S + 360.0
+    for step in range(int((days * DAY_S - 360.0) / EVERY_S)):
+        at_s = first_s + step * EVERY_S
+        forecast.add(20.0 if (at_s - now_s - 360.0) % DAY_S < 6 * HOUR_S else 8.0, at_s)
+        forecast.floor(600.0, at_s)
+    return forecast
+
+
+@pytest.mark.parametrize("policy", [ScalingPolicy.CONCURRENCY, ScalingPolicy.QUEUE, ScalingPolicy.KPA])
+def test_a_forecast_is_a_floor_beside_any_law(policy):
+    """Six minutes before a rise that comes each day, and starts that take some minutes: the law by itself has seen nothing."""
+    traffic = steady(300, in_flight=3, per_s=8.0, prompt=1000, output=200)
+    traffic_knows = {"forecast": foreseen(traffic.now_s)}
+    scaling = Scaling(policy, 1, 50, concurrency_target=10.0)
+    expected = LawSettings(ScalingPolicy.FORECAST, (("lead_s", 600.0),))
+
+    def proposed(also):
+        law_of_them = policy_for(replace(scaling, also=also), 1, traffic.now_s)
+        return law_of_them.propose(traffic.seen(1, **traffic_knows), traffic.now_s)
+
+    alone, both = proposed(()), proposed((expected,))
+    assert alone.wanted <= 3
+    assert both.wanted == 10
+    assert both.because.startswith("forecast: 20.00 requests/s are expected within 600 s, from earlier days")
+    assert both.inputs["forecast_sets_floor"] == 1.0
+    assert both.inputs[policy.value] == alone.wanted
+
+
+def test_a_forecast_that_has_not_proven_itself_asks_for_nobody():
+    traffic = steady(300, in_flight=1, per_s=1.0, prompt=1000, output=200)
+    young = foreseen(traffic.now_s, days=0.9)
+    said = law("forecast", 1).propose(traffic.seen(1, forecast=young), traffic.now_s)
+
+    assert said.asked == 0
+    assert said.because == "no forecast has proven itself; not below 1 while requests wait or run"
+
+
+def test_before_a_rise_from_nothing_what_a_request_takes_is_as_it_was():
+    """Nobody has asked for half an hour."""
+    traffic = steady(300, in_flight=1, per_s=1.0, prompt=1000, output=200)
+    floor = law("forecast", 1, lead_s=2_400.0)
+    assert floor.propose(traffic.seen(1), traffic.now_s).asked == 0
+    traffic.go(1_800)
+    knows = foreseen(traffic.now_s)
+
+    assert floor.propose(traffic.seen(0, forecast=knows), traffic.now_s).asked >= 2
+    fresh = law("forecast", 0, lead_s=2_400.0).propose(traffic.seen(0, forecast=knows), traffic.now_s)
+    assert (fresh.asked, fresh.because) == (0, "how long its requests are is not known")
 
 
 # ---- the schedule ----

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from tidegate.core.fleet.scaling.policies.base import (
     Coming,
@@ -15,6 +14,7 @@ from tidegate.core.fleet.scaling.policies.base import (
 )
 from tidegate.core.fleet.scaling.policies.concurrency import Concurrency
 from tidegate.core.fleet.scaling.policies.cron import cron
+from tidegate.core.fleet.scaling.policies.expected import ForecastConstants, forecast
 from tidegate.core.fleet.scaling.policies.largest import Largest
 from tidegate.core.fleet.scaling.policies.paced import paced
 from tidegate.core.fleet.scaling.policies.queue import QueueConstants, queue
@@ -34,6 +34,7 @@ POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
     ScalingPolicy.QUEUE: paced(queue),
     ScalingPolicy.SLO: paced(slo),
     ScalingPolicy.CRON: paced(cron),
+    ScalingPolicy.FORECAST: paced(forecast),
     **{name: paced(make) for name, (make, _) in RIVALS.items()},
 }
 """How each is made: from its settings, the number that stands, and the moment."""
@@ -43,6 +44,7 @@ CONSTANTS: dict[ScalingPolicy, type] = {
     ScalingPolicy.TOKENS: TokensConstants,
     ScalingPolicy.QUEUE: QueueConstants,
     ScalingPolicy.SLO: SloConstants,
+    ScalingPolicy.FORECAST: ForecastConstants,
     **{name: constants for name, (_, constants) in RIVALS.items()},
 }
 """What a policy file may change of each law: a dataclass of numbers. Those that are not here have settings of
@@ -54,10 +56,9 @@ def policy_for(scaling: Scaling, standing: int, now_s: float) -> Policy:
     first = POLICIES[scaling.policy](scaling, standing, now_s)
     if not scaling.also:
         return first
-    # ``law`` belongs to the first one; the others come with their own constants.
-    plain = replace(scaling, also=(), law=())
     others = [
-        (name.value, POLICIES[name](replace(plain, policy=name), standing, now_s)) for name in scaling.also
+        (law.policy.value, POLICIES[law.policy](scaling.under([law]), standing, now_s))
+        for law in scaling.also
     ]
     return Largest([(scaling.policy.value, first), *others])
 
