@@ -4,10 +4,16 @@ import json
 import re
 import time
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
 from tidegate.cli.main import cli
+from tidegate.core.events import FleetConfigured, Tick, WeightsSeen
+from tidegate.core.fleet import FleetController
+from tidegate.core.scaling_settings import Scaling
+from tidegate.core.settings import FleetLimits, FleetModel, Prefetching
+from tidegate.runtime.journal import line
 
 
 def tidegate(*arguments):
@@ -271,3 +277,26 @@ def test_the_shadow_is_named_beside_each_decision_and_scored_at_the_end(pooled):
     assert score["regret"] == pytest.approx(score["acting"]["cost"] / score["cost"] - 1.0)
     assert f"Regret {score['regret']:+.1%}: what acted has cost so much more than kpa would have." in told
     assert re.search(rf"cost +{score['cost']:.2f} +{score['acting']['cost']:.2f}$", told, re.MULTILINE)
+
+
+def test_what_is_fetched_ahead_stands_in_the_list_with_the_numbers_behind_it(tmp_path):
+    """A node has thrown the weights away, and the policy wants them everywhere; fetching takes 100 s there."""
+    brain, lines = FleetController(), []
+    spec = FleetModel("vllm", scaling=Scaling(max_replicas=2), prefetch=Prefetching.ALWAYS)
+    story = [
+        FleetConfigured({"m": spec}, FleetLimits()),
+        WeightsSeen("m", "n2", "hub", 10**10, 0, 10**10, 100.0),
+        WeightsSeen("m", "n2", "hub", 10**10, 10**10),
+        Tick(),
+    ]
+    for at_s, event in enumerate(story):
+        turn = line("fleet", float(at_s), event, brain.on(event, float(at_s)))
+        lines.append(msgspec.json.encode(turn).decode())
+    (tmp_path / "day.jsonl").write_text("\n".join(lines) + "\n")
+    asked = ("explain", tmp_path / "day.jsonl")
+    (fetched,) = json.loads(tidegate(*asked, "--json").stdout)["prefetches"]
+
+    assert (fetched["at_s"], fetched["prefetch"]["node"]) == (3.0, "n2")
+    told = tidegate(*asked).output
+    assert re.search(r"^ +3\.0 s +weights are fetched to n2$", told, re.MULTILINE)
+    assert re.search(r"^ +m: its weights are to be on every node \(fetch_s \d+", told, re.MULTILINE)
