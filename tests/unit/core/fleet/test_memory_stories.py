@@ -154,7 +154,7 @@ def test_starts_are_predicted_from_those_measured_before_the_restart(two_days):
 
     starts = world.view(EIGHT_FIFTY).starts
     assert starts.median_s == pytest.approx(300.0, abs=STEP_S)
-    assert starts.samples > 3
+    assert starts.samples == 3  # alone; those of a morning come up side by side
     assert starts.stages["requested"] == pytest.approx(300.0, abs=STEP_S)
     (launched,) = world.ordered("launch")
     route = next(route for route in world.table.routes if route.replica_id == launched)
