@@ -76,7 +76,7 @@ def test_the_same_story_has_the_same_course():
 def test_the_page_has_every_story_and_every_law():
     page = PAGE.read_text(encoding="utf-8")
 
-    assert re.findall(r"^\*\*([A-D]\d+b?) ", page, re.MULTILINE) == [story.id for story in STORIES]
+    assert re.findall(r"^\*\*([A-D]\d+[bc]?) ", page, re.MULTILINE) == [story.id for story in STORIES]
     assert [policy.value for policy in SHOWN if f"`{policy.value}`" not in page] == []
     assert f"Around the law: {sum(story.about is About.SYSTEM for story in STORIES)} of" in page
 

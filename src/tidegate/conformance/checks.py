@@ -118,6 +118,34 @@ class Starts:
 
 
 @dataclass(frozen=True, slots=True)
+class FewerStarts:
+    """Within as long after a later moment there are at most this share of the starts that there were after a first one."""
+
+    first_s: float
+    later_s: float
+    within_s: float
+    share: float
+
+    def wrong(self, course: Course) -> str | None:
+        first, later = (
+            sum(from_s <= at_s <= from_s + self.within_s for at_s in course.launches)
+            for from_s in (self.first_s, self.later_s)
+        )
+        return f"{later} starts, after {first} the first time" if later > self.share * first else None
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """No start is waited for longer than this."""
+
+    after_s: float
+
+    def wrong(self, course: Course) -> str | None:
+        found = course.longest_start_s
+        return None if found <= self.after_s else f"a start is still waited for after {found:g} s"
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """Every request ended in one of these ways."""
 

@@ -18,6 +18,8 @@ class Course:
     serving: list[int] = field(default_factory=list)
     launches: list[float] = field(default_factory=list)
     """When each start was ordered."""
+    longest_start_s: float = 0.0
+    """For so long a start was waited for, whether it came to anything or not."""
     decisions: list[tuple[float, Decision]] = field(default_factory=list)
     endings: dict[str, int] = field(default_factory=dict)
     """Requests by outcome, where the story has requests."""

@@ -48,6 +48,7 @@ def scaling_for(policy: ScalingPolicy, world: World) -> Scaling:
         policy,
         world.least,
         world.most,
+        window_s=world.window_s,
         scale_down_delay_s=world.delay_s,
         concurrency_target=world.target or float(world.slots),
         slo_keda=SloKeda(ttft_s=PROMISE.ttft_s, tpot_s=PROMISE.tpot_s),

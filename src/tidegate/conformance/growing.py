@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from tidegate.conformance.checks import Bounds, Reaches, Starts, Stays
-from tidegate.conformance.story import Flow, Simulated, Step, Story, Told, World
+from tidegate.conformance.checks import Bounds, FewerStarts, GivenUp, Reaches, Stays
+from tidegate.conformance.story import About, Flow, Simulated, Step, Story, Told, World
 
 A1 = Story(
     id="A1",
     title="Cascade while loading",
     source="vllm-project/aibrix#2670, WVA v0.5",
     wrong="2 replicas, twice their load, 120 s to start: 4, 8, 16 while nothing is ready yet",
-    right="what is on its way counts: never more than twice the 4 that are needed",
+    right="what is on its way counts: never more than twice the 4 that are needed, whether it is there by then or not",
     inputs=Told(
         world=World(serving=2, load_s=120.0),
         steps=(Step(at_s=0, demand=12), Step(at_s=60, demand=40)),
         until_s=480,
     ),
-    checks=(Bounds(60, 180, most=8), Reaches(480, least=3)),
+    checks=(Bounds(60, 480, most=8), Reaches(480, least=3)),
 )
 A2 = Story(
     id="A2",
     title="Credit for what is on its way",
     source="llm-d/llm-d, README.slo-aware.md and plot_run.py",
     wrong="6 replicas, half of them starting, latency above the threshold: fewer are asked for",
-    right="never below the 5 that the load needs, never beyond twice the 6",
+    right="never below the 6 that the load needs, 55 requests on 60 slots, and never beyond twice as many",
     inputs=Told(
         world=World(serving=6, load_s=420.0),
-        steps=(Step(at_s=0, demand=45), Step(at_s=70, kill=3, ttft_ratio=0.70)),
+        steps=(Step(at_s=0, demand=55), Step(at_s=70, kill=3, ttft_ratio=0.70)),
         until_s=480,
     ),
-    checks=(Bounds(70, 480, least=5, most=12),),
+    checks=(Bounds(70, 480, least=6, most=12),),
 )
 A3 = Story(
     id="A3",
@@ -118,22 +118,22 @@ A13 = Story(
     title="Clients that wait for their answers",
     source="llm-d's token guide",
     wrong="64 clients, so the backlog never shrinks: the number goes to its maximum",
-    right="64 open requests need 7 replicas; never more than 14 of the 32 allowed",
-    inputs=Told(world=World(serving=2), steps=(Step(at_s=0, demand=64),), until_s=1_200),
-    checks=(Bounds(5, 1_200, most=14), Reaches(1_200, least=6)),
+    right="64 open requests need 7 replicas: in the end 12 at most, and never more than half of the 32 allowed",
+    inputs=Told(world=World(serving=2, they_wait=True), steps=(Step(at_s=0, demand=64),), until_s=1_200),
+    checks=(Bounds(5, 1_200, most=16), Reaches(1_200, least=6, most=12)),
 )
 A14 = Story(
     id="A14",
     title="Capacity that does not exist",
     source="ai-dynamo/dynamo#14251, vllm-project/aibrix#617",
     wrong="5 wanted, 3 fit: two wait for ever, and nothing shrinks when the load has gone",
-    right="back at 1 within 25 minutes of the load's end",
+    right="who has waited for 10 minutes is given up and tried anew; back at 1 within 25 minutes of the load's end",
     inputs=Told(
         world=World(serving=1, most=5, room=3),
-        steps=(Step(at_s=0, demand=50), Step(at_s=400, demand=0)),
-        until_s=1_900,
+        steps=(Step(at_s=0, demand=50), Step(at_s=900, demand=0)),
+        until_s=2_400,
     ),
-    checks=(Reaches(1_900, most=1),),
+    checks=(GivenUp(610), Reaches(2_400, most=1)),
 )
 A16 = Story(
     id="A16",
@@ -147,13 +147,14 @@ A16 = Story(
     checks=(Stays(700, 1_500, falls=1, rises=1),),
     note="the update is Tidegate's own, one replica at a time; a Deployment's surge is 25 %",
 )
-SPIKES_S = tuple(120.0 + 600.0 * number for number in range(5))
+SPIKES_S = tuple(120.0 + 1_500.0 * number for number in range(4))
 A17 = Story(
     id="A17",
     title="Spikes that are over before help comes",
     source="llm-d's benchmark, knative/serving#13284",
-    wrong="60 s of five times the load each ten minutes, 120 s to start: each time replicas are started that nobody uses",
-    right="after three of them that is known: in the fifth nothing is started that would come too late",
+    wrong="60 s of five times the load each 25 minutes, 120 s to start: each time replicas are started that nobody uses",
+    right="after three of them that is known: in the fourth at most half as many are started as in the first, while it is not "
+    "yet told from a rise",
     inputs=Told(
         world=World(serving=1, load_s=120.0),
         steps=(
@@ -161,9 +162,9 @@ A17 = Story(
             *(Step(at_s=at_s, demand=36) for at_s in SPIKES_S),
             *(Step(at_s=at_s + 60, demand=7) for at_s in SPIKES_S),
         ),
-        until_s=2_900,
+        until_s=4_900,
     ),
-    checks=(Starts(0, from_s=SPIKES_S[-1], until_s=2_900),),
+    checks=(FewerStarts(SPIKES_S[0], SPIKES_S[-1], 280.0, 0.5),),
     note="the queue holds them, and those who leave it count as refused; a law that keeps what it bought until the "
     "next spike starts nothing either, and pays for it, which is for `make bench-fleet` to show",
 )
@@ -187,9 +188,25 @@ A18 = Story(
 )
 A19 = Story(
     id="A19",
+    title="A wild forecast",
+    source="the reports on ARIMA forecasts",
+    wrong="once a hundred times the demand is foreseen: it is obeyed, and held",
+    right="at most three times what the last hour has seen, which is 1.4 replicas full: 6 with some to spare, and not 140",
+    inputs=Told(
+        world=World(serving=2, foreseen=1_400.0),
+        steps=(Step(at_s=0, demand=14),),
+        until_s=1_200,
+    ),
+    checks=(Bounds(5, 1_200, least=2, most=6),),
+    about=About.SYSTEM,
+    note="it is Tidegate's own forecast, restored with a day in which a hundred times as much came; none of the other laws "
+    "forecasts from a stored model",
+)
+A19_SAMPLE = Story(
+    id="A19b",
     title="A wild sample",
     source="the reports on ARIMA forecasts",
-    wrong="once, for one second, a hundred times the demand: it is obeyed, and held",
+    wrong="once, for one second, a hundred times what was measured before: it is obeyed, and held",
     right="at most four times what is needed, and gone within ten minutes",
     inputs=Told(
         world=World(serving=2),
@@ -197,7 +214,7 @@ A19 = Story(
         until_s=960,
     ),
     checks=(Bounds(5, 960, least=2, most=8), Reaches(950, most=4)),
-    note="the wild value is a latency that a metrics server reports twice: none of these laws forecasts from a stored model",
+    note="the wild value is a latency that a metrics server reports twice",
 )
 
-STORIES = (A1, A2, A3, A4, A6, A7, A8, A10, A11, A13, A14, A16, A17, A18, A19)
+STORIES = (A1, A2, A3, A4, A6, A7, A8, A10, A11, A13, A14, A16, A17, A18, A19, A19_SAMPLE)

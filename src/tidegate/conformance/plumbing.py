@@ -45,6 +45,21 @@ D2_NAN = Story(
     ),
     checks=(Bounds(405, 1_300, least=6),),
 )
+D2_ALONE = Story(
+    id="D2c",
+    title="A metric with another name, where nothing else says what it said",
+    source="llm-d/llm-d-autoscaling#1420, llm-d's docs on <unknown>",
+    wrong="the trigger reads 0 and looks healthy",
+    right="who has spoken and is silent forbids to shrink: 6 replicas whose first tokens took 0.95 of what is promised stay, "
+    "though 27 requests alone would need 4",
+    inputs=Told(
+        world=World(serving=6),
+        steps=(Step(at_s=0, demand=27, ttft_ratio=0.95), Step(at_s=400, pages=Pages.UNNAMED)),
+        until_s=1_300,
+    ),
+    checks=(Bounds(5, 1_300, least=6),),
+    about=About.SYSTEM,
+)
 D3 = Story(
     id="D3",
     title="Two controllers of one fleet",
@@ -79,10 +94,10 @@ D7 = Story(
     title="One gateway of three is not heard",
     source="kedacore/http-add-on#1667",
     wrong="a third of the concurrency is missing, and a third of the replicas goes",
-    right="its last figures stand: no fewer than the 6 that are needed",
+    right="its last figures stand, and nobody goes while it may have more: 6, though the other two have less from then on",
     inputs=Told(
         world=World(serving=6, gateways=3),
-        steps=(Step(at_s=0, demand=54), Step(at_s=400, heard=2)),
+        steps=(Step(at_s=0, demand=54), Step(at_s=400, heard=2), Step(at_s=420, demand=24)),
         until_s=900,
     ),
     checks=(Bounds(405, 900, least=6),),
@@ -111,4 +126,4 @@ D10 = Story(
     about=About.SYSTEM,
 )
 
-STORIES = (D1, D2, D2_NAN, D3, D4, D6, D7, D9, D10)
+STORIES = (D1, D2, D2_NAN, D2_ALONE, D3, D4, D6, D7, D9, D10)

@@ -1,8 +1,9 @@
 """What gateways, engines and a metrics server say of a demand that a number of replicas serves.
 
 The demand is open and impatient: so many requests come each second that ``demand`` of them would be open if all found
-a slot. Those that find none wait, and leave after a while. All signals follow from that, so every law sees the same
-world, each through its own window.
+a slot. Those that find none wait, and leave after a while. Or it is closed: ``demand`` clients who wait for their answers,
+and as many come as are answered. All signals follow from that, so every law sees the same world, each through its own
+window.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from tidegate.conformance.fitted import (
 )
 from tidegate.conformance.story import World
 from tidegate.core.events import EngineReported, SignalsReported
+from tidegate.core.fleet.scaling.forecast import PLACES
+from tidegate.core.knowledge import KnownRates
 from tidegate.core.types import CapacityFigures, LatencySummary, ModelDemand, ModelId, ReplicaId
 
 PATIENCE_S = 30.0
+FIRST_S = 0.2
+"""To the first token of a request that finds a slot."""
 STEP_S, STEP_PER_SEQUENCE_S = 0.020, 0.004
 """A decode step of one replica: 60 ms at ten sequences, so that 80 tokens take about 5 s."""
 
@@ -35,6 +40,7 @@ class Ledger:
     world: World
     arrivals: float = 0.0
     answered: float = 0.0
+    answers_per_s: float = 0.0
     last_active_s: float | None = None
     queued: int = 0
     in_flight: int = 0
@@ -44,8 +50,10 @@ class Ledger:
         room = serving * self.world.slots
         self.in_flight = min(round(demand), room)
         self.queued = round(demand) - self.in_flight
-        self.arrivals += demand / self.world.service_s
-        self.answered += self.in_flight / self.world.service_s
+        takes_s = answer_s(self.in_flight / max(1, serving)) if self.world.they_wait else self.world.service_s
+        self.answers_per_s = self.in_flight / takes_s
+        self.arrivals += self.answers_per_s if self.world.they_wait else demand / self.world.service_s
+        self.answered += self.answers_per_s
         if demand > 0:
             self.last_active_s = now_s
 
@@ -74,15 +82,14 @@ class Ledger:
         """Of whoever finds a slot at last."""
         if not self.queued:
             return 0.0
-        leaves_per_s = self.in_flight / self.world.service_s
-        return min(PATIENCE_S, self.queued / leaves_per_s) if leaves_per_s else PATIENCE_S
+        return min(PATIENCE_S, self.queued / self.answers_per_s) if self.answers_per_s else PATIENCE_S
 
     def latency(self, serving: int, ttft_ratio: float | None) -> SignalsReported:
         """Of a minute, as a metrics server has it. Nobody answered: no latency."""
         if not self.in_flight or not serving:
             return SignalsReported(self.model, 0.0 if serving else None)
         batch = self.in_flight / serving
-        ttft_s = 0.2 + self.wait_s if ttft_ratio is None else ttft_ratio * PROMISE.ttft_s
+        ttft_s = FIRST_S + self.wait_s if ttft_ratio is None else ttft_ratio * PROMISE.ttft_s
         tpot_s = STEP_S + STEP_PER_SEQUENCE_S * batch
         e2e_s = ttft_s + OUTPUT_TOKENS * tpot_s
         told = LatencySummary(60, ttft_s, ttft_s, e2e_s, e2e_s, ttft_p90_s=ttft_s, tpot_p90_s=tpot_s)
@@ -100,6 +107,28 @@ class Ledger:
         return CapacityFigures(
             self.model, "engine", "", prefill, decode, 500, 500, kv_tokens(self.world.slots)
         )
+
+
+def answer_s(batch: float) -> float:
+    """One answer beside so many others, as their tokens' times have it."""
+    return FIRST_S + OUTPUT_TOKENS * (STEP_S + STEP_PER_SEQUENCE_S * batch)
+
+
+def a_day_at(per_s: float) -> KnownRates:
+    """What a believed forecast remembers when that many came each second of the day before the story."""
+    return KnownRates(
+        at_s=0.0,
+        place=0,
+        rates=(per_s,) * PLACES,
+        high=0.0,
+        recent=(),
+        claims=(),
+        loss=0.0,
+        naive_loss=0.0,
+        compared=0,
+        is_believed=True,
+        next_s=None,
+    )
 
 
 def all_nan(page: EngineReported | SignalsReported) -> EngineReported | SignalsReported:

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from tidegate.conformance.course import Course
 from tidegate.conformance.fitted import scaling_for
-from tidegate.conformance.signals import Ledger, all_nan, unnamed
+from tidegate.conformance.signals import Ledger, a_day_at, all_nan, unnamed
 from tidegate.conformance.story import Pages, Step, Told
 from tidegate.core.effects import Decision, Launch, PublishRoutes, Stop
 from tidegate.core.events import (
     DemandReported,
     EngineReported,
     FleetConfigured,
+    KnowledgeRestored,
     ReplicaAdopted,
     ReplicaSeen,
     SignalsReported,
@@ -21,6 +22,7 @@ from tidegate.core.events import (
 )
 from tidegate.core.fleet import FleetController
 from tidegate.core.fleet.controller import FleetEvent
+from tidegate.core.knowledge import FleetKnowledge, KnownModel
 from tidegate.core.lifecycle import Seen
 from tidegate.core.scaling_settings import ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel
@@ -69,6 +71,9 @@ class Stage:
             self._running[ReplicaId(f"m-{number}")] = M
         if self._told.world.neighbour is not None:
             self._running[ReplicaId("neighbour-1")] = NEIGHBOUR
+        if self._told.world.foreseen is not None:
+            rates = a_day_at(self._told.world.foreseen / self._told.world.service_s)
+            self._on(KnowledgeRestored(FleetKnowledge(0.0, (KnownModel(M, rates),))))
         self._begin()
         for second in range(int(self._told.until_s) + 1):
             self._now_s = float(second)
@@ -77,6 +82,8 @@ class Stage:
             self._become_ready()
             self._second(second)
             self.course.note(self._now_s, self._wanted, self._serving(M))
+            waited_s = [self._now_s - launched_s for launched_s, _ in self._coming.values()]
+            self.course.longest_start_s = max(self.course.longest_start_s, *waited_s, 0.0)
         return self.course
 
     # ---- the story ----
@@ -101,7 +108,9 @@ class Stage:
             self._model = replace(self._model, command_hash="another")
             self._configure()
         if step.restart:
+            known = self._brain.remember(self._now_s)
             self._brain = FleetController()
+            self._on(KnowledgeRestored(known))
             for replica_id in self._coming:
                 self._removed.append(replica_id)
             self._coming.clear()
@@ -186,7 +195,7 @@ class Stage:
         for effect in self._brain.on(event, self._now_s):
             match effect:
                 case Launch(replica_id, model, _):
-                    self._coming[replica_id] = (self._now_s + self._told.world.load_s, model)
+                    self._coming[replica_id] = (self._now_s, model)
                     if model == M:
                         self.course.launches.append(self._now_s)
                 case Stop(replica_id, _):
@@ -208,10 +217,10 @@ class Stage:
 
     def _become_ready(self) -> None:
         room = self._told.world.room
-        for replica_id, (ready_s, model) in list(self._coming.items()):
+        for replica_id, (launched_s, model) in list(self._coming.items()):
             # What became ready before it may have made the controller give this one up.
             is_there = replica_id in self._coming and (room is None or len(self._running) < room)
-            if is_there and self._now_s >= ready_s:
+            if is_there and self._now_s >= launched_s + self._told.world.load_s:
                 del self._coming[replica_id]
                 self._running[replica_id] = model
                 self._on(ReplicaSeen(replica_id, Seen.READY, HERE))

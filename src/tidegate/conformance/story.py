@@ -53,7 +53,7 @@ class Step:
     add: int = 0
     """Replicas started by hand."""
     restart: bool = False
-    """Of the controller: a new one finds the replicas that run."""
+    """Of the controller: a new one finds the replicas that run, and what the one before it has learned."""
     renew: bool = False
     """The models' start command changes: a rolling update."""
 
@@ -74,8 +74,15 @@ class World:
     """Replicas that can be placed; None: all."""
     target: float | None = None
     """Requests a replica is to carry, where that is not its slots."""
+    window_s: float = 10.0
+    """``window``."""
     delay_s: float = 60.0
     """``scale_down_delay``."""
+    they_wait: bool = False
+    """The demand is of so many clients who each ask again when they are answered, and answers come the sooner the emptier
+    the replicas are. Otherwise requests come at a rate, and take ``service_s``."""
+    foreseen: float | None = None
+    """Demand of the whole day before, as the forecast remembers it; it is believed."""
     gateways: int = 1
     neighbour: float | None = None
     """Demand of a second model, which is served badly."""

@@ -29,9 +29,12 @@ C3 = Story(
     title="A start longer than the idle limit",
     source="kserve/kserve#1247, knative/serving#2155",
     wrong="180 s to load, 120 s of idleness allowed: deleted before it is ready, for ever",
-    right="the idle time begins when it is ready: one start, and the request is answered",
-    inputs=Simulated(flows=(Flow(at_s=1),), load_s=180.0, delay_s=120.0),
-    checks=(Ended(), Starts(1, least=1)),
+    right="the idle time begins when it is ready: one start, though the first client does not wait for it, and the second "
+    "is answered by it",
+    inputs=Simulated(
+        flows=(Flow(at_s=1), Flow(at_s=160)), load_s=180.0, delay_s=120.0, deadline_s=100.0, settle_s=60.0
+    ),
+    checks=(Ended(("rejected_nobody", "completed")), Starts(1, least=1)),
     about=About.SYSTEM,
 )
 C4 = Story(

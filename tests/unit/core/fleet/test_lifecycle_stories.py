@@ -213,6 +213,22 @@ def test_a_start_that_takes_too_long_is_stopped_and_tried_again(world, settings)
     assert world.states() == {"m-2": "requested"}
 
 
+def test_starts_that_never_make_it_in_time_are_tried_ever_more_seldom_and_said_to_fail(world, settings):
+    """Ready after 23 s with a limit of 5 s. Twice as long a wait each time, and after three one start in ten minutes."""
+    restarts = Restarts(backoff_first_s=10, backoff_max_s=60, give_up_after=3, retry_failed_s=600)
+    world.configure(0, {M: settings(min_replicas=1, start_deadline=5, restarts=restarts)})
+    ended = 0
+    for second in range(1, 1_300):
+        world.tick(second)
+        if len(world.ordered("stop")) > ended:
+            ended += 1
+            world.exited(second, f"m-{ended}")
+
+    assert [at for at, order, _ in world.orders if order == "launch"] == [0, 15, 40, 645, 1_250]
+    assert "not ready 5 s after its launch" in world.model_route().because
+    assert "failed 5 times in a row" in world.model_route().because
+
+
 def test_an_end_that_is_not_seen_is_ordered_again_and_keeps_its_room(world, settings):
     world.configure(0, {M: settings(min_replicas=1, gpus=1, start_deadline=15)}, max_gpus=1)
     world.tick(15)
