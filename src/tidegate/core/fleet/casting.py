@@ -84,7 +84,8 @@ class Casting:
         if before is None or asked != self._asked.get(plan.model) or before.there < len(before.parts):
             # Nearly always it is as it was: most turns are about another model.
             own = [r for r in replicas if r.state is State.WARM]
-            fitting = _that_fit(plan, offers, need, least, most, launching, own)
+            has_room = bool(launching.fit_beside_pools(plan, [o.name for o in offers if o.can_start], own))
+            fitting = _that_fit(plan, offers, need, least, most, launching, own) if has_room else offers
             plan.lineup = lineup(need, fitting, members, least, most)
             if fitting == offers:
                 self._asked[plan.model] = asked
