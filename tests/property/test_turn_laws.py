@@ -61,14 +61,14 @@ def test_how_long_starts_take_is_what_all_lessons_say_whenever_somebody_asks(cou
     for lesson in course:
         learned.append(lesson)
         cold.learn(*lesson)
-        fresh = ColdStarts()
-        for each in learned:
-            fresh.learn(*each)
         for model in (A, B):
             for tier in (Tier.COLD, Tier.SLEEPING):
                 for kind in ("", "big"):
                     for otherwise_s in (None, 60.0):
                         asked = model, otherwise_s, tier, kind
+                        fresh = ColdStarts()
+                        for each in learned:
+                            fresh.learn(*each)
                         assert cold.readiness(*asked) == fresh.readiness(*asked)
 
 

@@ -134,7 +134,8 @@ class Casting:
         *,
         is_enough: bool,
     ) -> list[Offer]:
-        there, near = Counter[str](), Counter[str]()
+        there: Counter[str] = Counter()
+        near: Counter[str] = Counter()
         for member in members:
             if member.can_stay:
                 (near if member.reach in _POOLED else there)[member.variant] += 1

@@ -132,12 +132,10 @@ class DemandBook:
     def forget_gone(self, now_s: float) -> None:
         """Drop gateways that are gone. The last one is kept: without it nothing would be known."""
         if any(now_s <= gateway.heard_s + SILENT_AFTER_S for gateway in self._gateways.values()):
-            self._gateways = {
-                name: gateway
-                for name, gateway in self._gateways.items()
-                if now_s <= gateway.heard_s + GONE_AFTER_S
-            }
-            self._loads.clear()
+            gone = [name for name, each in self._gateways.items() if now_s > each.heard_s + GONE_AFTER_S]
+            for name in gone:
+                del self._gateways[name]
+                self._loads.clear()
 
     def keep_only(self, models: Iterable[ModelId]) -> None:
         """Drop what is known of models that are no longer configured."""

@@ -34,9 +34,6 @@ class Launching:
         self._budget = budget
         self._limits = limits
         self._now_s = now_s
-        self._fits: dict[tuple[Size, bool], bool] = {}
-        """Whether one more fits beside all that is there, asked since something was last taken: many models ask about few
-        sizes."""
 
     @cached_property
     def _room(self) -> Room:
@@ -82,7 +79,6 @@ class Launching:
         if self._refuses(plan, variant) is not None:
             return None
         self._budget.note(self._now_s)
-        self._fits.clear()
         is_kept_for = self._places.is_kept_for(plan.model)
         return self._room.start(plan.size_as(variant), is_kept_for=is_kept_for)
 
@@ -91,7 +87,6 @@ class Launching:
         when it may."""
         if old == new:
             return None
-        self._fits.clear()
         return self._room.exchange(old, new, place)
 
     def obstacle_to_waking(self, asleep: Size, awake: Size, place: Place = NOWHERE) -> Block | None:
@@ -116,11 +111,8 @@ class Launching:
 
     def has_room_now(self, plan: Plan, variant: str) -> bool:
         """One of this variant fits beside all that is there, the starts of the hour left aside."""
-        size, is_kept_for = key = plan.size_as(variant), self._places.is_kept_for(plan.model)
-        if key not in self._fits:
-            is_allowed = self._room.refuses(size, starts=False) is None
-            self._fits[key] = is_allowed and self._room.place_for(size, is_kept_for=is_kept_for) is not None
-        return self._fits[key]
+        is_kept_for = self._places.is_kept_for(plan.model)
+        return self._room.fits_beside(plan.size_as(variant), is_kept_for=is_kept_for)
 
     def fit_beside_pools(self, plan: Plan, variants: Iterable[str], own: Sequence[Replica]) -> list[str]:
         """Of these variants, those of which one fits as soon as every other model's pool has given way, the starts of the
@@ -128,10 +120,7 @@ class Launching:
         is_kept_for = self._places.is_kept_for(plan.model)
         with self._beside_pools(own) as room:
             return [
-                name
-                for name in variants
-                if room.refuses(plan.size_as(name), starts=False) is None
-                and room.place_for(plan.size_as(name), is_kept_for=is_kept_for) is not None
+                name for name in variants if room.fits_beside(plan.size_as(name), is_kept_for=is_kept_for)
             ]
 
     def fit_together(self, plan: Plan, starts: Mapping[str, int], own: Sequence[Replica]) -> dict[str, int]:

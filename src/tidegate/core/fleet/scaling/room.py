@@ -27,6 +27,8 @@ class Room:
         self._replicas = 0
         self._gpus = 0
         self._cost_per_h = 0.0
+        self._fits: dict[tuple[Size, bool], bool] = {}
+        """Answers since somebody last came or went: many models ask about few sizes."""
         for size in taken:
             self._occupy(size)
 
@@ -86,13 +88,20 @@ class Room:
         self._occupy(new if refused is None else old)
         return refused
 
+    def fits_beside(self, size: Size, *, is_kept_for: bool = False) -> bool:
+        """One more fits beside all that is there; the starts left aside."""
+        key = size, is_kept_for
+        if key not in self._fits:
+            is_allowed = self.refuses(size, starts=False) is None
+            self._fits[key] = is_allowed and self.place_for(size, is_kept_for=is_kept_for) is not None
+        return self._fits[key]
+
     def fits_instead(self, old: Size, place: Place, new: Size, *, is_kept_for: bool = False) -> bool:
         """One of a size would fit as soon as another, which stands at this place, is gone; the starts left aside."""
         self._occupy(old, -1)
         if self._ground is not None:
             self._ground.free(place)
-        fits = self.refuses(new, starts=False) is None
-        fits = fits and self.place_for(new, is_kept_for=is_kept_for) is not None
+        fits = self.fits_beside(new, is_kept_for=is_kept_for)
         self.keep(old, place)
         return fits
 
@@ -138,6 +147,7 @@ class Room:
         )
 
     def _occupy(self, size: Size, by: int = 1) -> None:
+        self._fits.clear()
         self._replicas += by
         self._gpus += by * size.gpus
         self._cost_per_h += by * size.price_per_h
