@@ -3,6 +3,7 @@ second."""
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -18,7 +19,7 @@ MODELS = 200
 EACH = 5
 WAITING = 50
 """Of a full fleet, models that wish for more than they may have."""
-BEFORE_S = 600.0
+BEFORE_S = 300.0
 """What has passed before turns count: laws have seen enough of how demand grows, and caches are full."""
 SECONDS = 30
 DECISION_GOAL_S = 0.050
@@ -96,9 +97,12 @@ def measured(law: ScalingPolicy, setting: str, *, has_nodes: bool) -> dict[str, 
         wanted = 20 + (7 * number + 3 * int(at_s)) % 20
         return 3 * wanted if is_full and number < WAITING else wanted
 
+    gc.collect()
+    gc.freeze()  # as ``tidegate serve`` does once it is configured
     fleet.live_through(BEFORE_S, load)
     for _ in range(SECONDS):
         fleet.step(1.0, load)
+    gc.unfreeze()
     took = sorted(fleet.turns_s)
     return {
         "turn_s": fmean(took),

@@ -78,7 +78,9 @@ class Lineup:
     """Of all places, those that the need asks for; the others are for the least number. One more than the most: not
     even that many carry it."""
     more: Part
-    """The one that would come next."""
+    """The one that would come next, beyond all places."""
+    following: str
+    """The variant that is started next: for the first place that needs a start, else as ``more``."""
 
     @property
     def there(self) -> int:
@@ -138,7 +140,9 @@ def lineup(need: float, offers: Sequence[Offer], members: Sequence[Member], leas
         *(_part(m, is_bridge=True) for m in bridge if m.reach is Reach.SLEEPS),
         *sorted(starts, key=lambda part: -part.share),
     )
-    return Lineup(parts, need, _asked(need, parts, len(bridge), most), _next(offers))
+    more = _next(offers)
+    following = next((part.variant for part in parts if part.replica_id is None), more.variant)
+    return Lineup(parts, need, _asked(need, parts, len(bridge), most), more, following)
 
 
 def _soonest_first(members: Sequence[Member]) -> list[Member]:

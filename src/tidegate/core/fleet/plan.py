@@ -88,10 +88,7 @@ class Plan:
     @property
     def following(self) -> str:
         """The variant that would be started next."""
-        if self.lineup is None:
-            return OWN
-        starts = (part for part in self.lineup.parts if part.replica_id is None)
-        return next(starts, self.lineup.more).variant
+        return OWN if self.lineup is None else self.lineup.following
 
     @property
     def named(self) -> frozenset[ReplicaId]:

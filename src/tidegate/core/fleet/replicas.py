@@ -7,7 +7,7 @@ are late or doubled, and change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -209,6 +209,8 @@ class Replicas:
 
     def __init__(self) -> None:
         self._by_id: dict[ReplicaId, Replica] = {}
+        self._is_in_order = True
+        """Put in order when somebody looks: a turn may launch many."""
         self._highest: dict[str, int] = {}
         self._by_model: dict[ModelId, list[Replica]] | None = None
 
@@ -216,7 +218,7 @@ class Replicas:
         return f"<Replicas {len(self._by_id)}>"
 
     def __iter__(self) -> Iterator[Replica]:
-        return iter(self._by_id.values())
+        return iter(self._all())
 
     def get(self, replica_id: ReplicaId) -> Replica | None:
         """The record; None when the id is not known."""
@@ -224,7 +226,7 @@ class Replicas:
 
     def not_serving(self) -> list[Replica]:
         """Those for which time or a report may bring something to do: nearly always the fewest."""
-        return [replica for replica in self._by_id.values() if replica.state is not State.SERVING]
+        return [replica for replica in self._all() if replica.state is not State.SERVING]
 
     def by_model(self) -> dict[ModelId, list[Replica]]:
         """All records by model as of now, each list in order of id. Later ones are not put into it."""
@@ -238,14 +240,14 @@ class Replicas:
     def prices(self) -> dict[ModelId, float]:
         """What each model's replicas cost an hour; those that end cost until they are gone."""
         prices: dict[ModelId, float] = {}
-        for replica in self._by_id.values():
+        for replica in self._all():
             if not replica.is_gone and replica.size.price_per_h:
                 prices[replica.model] = prices.get(replica.model, 0.0) + replica.size.price_per_h
         return prices
 
     def places(self) -> list[Place]:
         """The GPUs that are taken: from a launch until the process is known to be gone, but not while it sleeps."""
-        return [replica.place for replica in self._by_id.values() if replica.holds_place]
+        return [replica.place for replica in self._all() if replica.holds_place]
 
     def highest(self, model: ModelId) -> int:
         """The largest number that an id of this model has had."""
@@ -330,10 +332,16 @@ class Replicas:
             del self._by_id[replica.replica_id]
             self._by_model = None
 
+    def _all(self) -> Collection[Replica]:
+        if not self._is_in_order:
+            self._by_id = dict(sorted(self._by_id.items()))
+            self._is_in_order = True
+        return self._by_id.values()
+
     def _add(self, replica: Replica) -> Replica:
         self.note_id(replica.replica_id)
         self._by_id[replica.replica_id] = replica
-        self._by_id = dict(sorted(self._by_id.items()))
+        self._is_in_order = False
         self._by_model = None
         return replica
 
