@@ -82,6 +82,17 @@ def test_it_agrees_with_the_world_that_moves_each_request():
     assert fluid.attainment == pytest.approx(exact.attainment, abs=0.03)
 
 
+def test_short_requests_are_worked_off_as_fast_as_in_the_world_that_moves_each():
+    """One replica answers 117 a second of these, and gets 176 for a minute: prompts and slots bound it together."""
+    trace = generated(steady(176.0, 60), Independent(Fixed(100), Fixed(12)), SeededDice(5))
+    one = fleet(Scaling(min_replicas=1, max_replicas=1))
+    fluid = flow({MODEL: load_of_trace(trace, 5.0)}, one)
+    exact = simulate(trace, one)
+
+    assert 85 < exact.simulated_s < 100
+    assert fluid.simulated_s == pytest.approx(exact.simulated_s, rel=0.1)
+
+
 def test_the_oracle_spends_no_more_than_any_fleet_that_keeps_the_promise():
     loads = loaded(steps([(600, 4), (600, 30), (600, 4)]))
     scenario = fleet(Scaling(min_replicas=4, max_replicas=4))

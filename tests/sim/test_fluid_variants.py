@@ -16,8 +16,8 @@ from tidegate.workload.generate import generated
 from tidegate.workload.lengths import Independent, LogNormal
 
 LENGTHS = Independent(LogNormal(800, 0.6), LogNormal(200, 0.5))
-RISE = steps([(600, 1.5), (900, 18), (600, 3)])
-"""From what one small replica carries to what a large one just does, and back."""
+RISE = steps([(600, 1.5), (900, 16), (600, 3)])
+"""From what one small replica carries to what a large one does, and back."""
 WAVE = steps([(150, 10 - abs(n - 9)) for n in range(18)])
 
 

@@ -18,7 +18,7 @@ check`` prints how far this is from the simulator that moves each request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp, inf
 
 from tidegate.core.queueing import (
@@ -42,6 +42,9 @@ TINY = 0.05
 
 BRIDGE = 0.63
 """The expected top of a Brownian bridge, in deviations of its free end: sqrt(pi / 8)."""
+
+HALVINGS = 12
+"""Who is let in slows down who runs, who then makes room later: how many fit is found to a four-thousandth."""
 
 FEW = 1.0
 """Below this the noise of endings would be larger than what there is."""
@@ -133,12 +136,15 @@ class Pool:
         most_share = self._most_share(step_s, prompt_s / max(1.0, prompt), batch)
         share_each = prompt_s / (working * span_s)
         let_in = min(most, most_share / share_each * serving / working if prompt_s > 0 else inf)
+        room = self._room(prompt + 0.5 * output) * serving
+
+        def over(count: float) -> float:
+            """By how many that run there would be too many, at the pace that so many prompts leave."""
+            left, turned_over = self._pace(step_s, min(most_share, count * share_each), output, span_s)
+            return max(0.0, self.running - draining_requests) * left + count * turned_over - room
+
+        let_in = _largest(over, let_in)
         left, turned_over = self._pace(step_s, min(most_share, let_in * share_each), output, span_s)
-        room = self._room(prompt + 0.5 * output) * serving + draining_requests * left
-        fits = max(0.0, room - self.running * left) / turned_over
-        if fits < let_in:
-            let_in = fits
-            left, turned_over = self._pace(step_s, let_in * share_each, output, span_s)
         self.prefill_share = let_in * share_each
         stays = self.running * left + let_in * turned_over
         waits_s = busy_share(self.prefill_share, working) * mean_wait_s(self.prefill_share, working, prompt_s)
@@ -264,6 +270,19 @@ class Pool:
         """Of the time, what prompts can take: in a step as full of chunks as it may be."""
         chunk_s = token_s * max(1, self._limits.max_step_tokens - batch)
         return chunk_s / (chunk_s + step_s)
+
+
+def _largest(over: Callable[[float], float], most: float) -> float:
+    """The largest count of at most ``most`` that is not over, to a thousandth of that; what is over grows with it."""
+    if over(most) <= 0:
+        return most
+    least = 0.0
+    step = most
+    for _ in range(HALVINGS):
+        step /= 2
+        if over(least + step) <= 0:
+            least += step
+    return least
 
 
 def _shortest_of_the_longest(waits: Sequence[tuple[float, float]], requests: float) -> float:
