@@ -78,7 +78,7 @@ class Adapters:
         try:
             problem = await work
         except Exception as error:
-            log.exception("replica %s: the backend failed at adapter %s", replica_id, adapter)
+            log.exception("replica %s: the backend failed at adapter %a", replica_id, adapter)
             problem = f"the backend failed ({type(error).__name__})"
         is_there = loads if problem is None else not loads
         self._report(AdapterSeen(replica_id, adapter, is_there, problem or ""))
