@@ -153,6 +153,28 @@ class TestWhatAReplicaCarries:
         assert max(tried) <= 64 / pace.answer_s(64, PROMPT, OUTPUT)
         assert pace.remember().most is None
 
+    def test_a_minute_that_was_overrun_in_part_says_nothing_of_what_a_replica_can_do(self):
+        """Two a second, twenty at a time; in the first twenty seconds of the last minute forty waited too."""
+        pace, ledger = Pace(), Ledger().flow(2.0, 10.0, 120)
+        pace.look(ledger.past, 1, 64, None, ledger.now_s)
+        for second in range(60):
+            ledger.came, ledger.ended, ledger.now_s = ledger.came + 2, ledger.ended + 2, ledger.now_s + 1.0
+            ledger.add(40 if second < 20 else 0, 20)
+        pace.look(ledger.past, 1, 64, None, ledger.now_s)
+
+        assert pace.most_per_s(ledger.now_s) is None
+        assert pace.samples == 0
+
+    def test_one_that_was_overrun_all_along_does(self):
+        pace, ledger = Pace(), Ledger().flow(2.0, 10.0, 120)
+        pace.look(ledger.past, 1, 64, None, ledger.now_s)
+        for _ in range(60):
+            ledger.came, ledger.ended, ledger.now_s = ledger.came + 2, ledger.ended + 2, ledger.now_s + 1.0
+            ledger.add(40, 20)
+        pace.look(ledger.past, 1, 64, None, ledger.now_s)
+
+        assert pace.most_per_s(ledger.now_s) == pytest.approx(2.0, rel=0.05)
+
     def test_answers_that_come_at_once_teach_nothing(self):
         pace, ledger = Pace(), Ledger().flow(2.0, 0.0, 120)
         for _ in range(12):
@@ -227,6 +249,12 @@ class TestATrend:
         assert arrivals.rise_per_s(ledger.past, ledger.now_s) == pytest.approx(0.1, rel=0.35)
         ledger.flow(40.0, 1.0, 200)
         assert arrivals.rise_per_s(ledger.past, ledger.now_s) == 0.0
+
+    def test_what_came_in_one_second_does_not_last(self):
+        arrivals, ledger = Arrivals(), Ledger().flow(2.0, 1.0, 60).flow(100.0, 1.0, 1)
+        assert arrivals.lasting_per_s(ledger.past, ledger.now_s) == pytest.approx(2.0, rel=0.05)
+        ledger.flow(100.0, 1.0, 9)
+        assert arrivals.lasting_per_s(ledger.past, ledger.now_s) == pytest.approx(100.0, rel=0.05)
 
     def test_before_a_minute_and_a_half_there_is_none(self):
         arrivals, ledger = Arrivals(), Ledger().flow(10.0, 1.0, 40).flow(30.0, 1.0, 40)

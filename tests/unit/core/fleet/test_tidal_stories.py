@@ -141,18 +141,38 @@ def turns(numbers):
 
 class TestUp:
     def test_a_rate_that_four_replicas_carry_gets_them_and_no_cascade(self):
-        """From one to nine a second at 2.8 each, and starts take 100 s: what comes up counts, and of what has waited by
-        then some more are bought to be rid of it. They go again."""
+        """From one to nine a second at 2.8 each, and starts take 100 s: what comes up counts, and of what will have waited by
+        then three more are bought to be rid of it."""
         fleet = Fleet().run(300, 1.0).run(900, 9.0)
 
-        assert max(number for _, number in fleet.numbers) <= 10
+        assert max(number for _, number in fleet.numbers) <= 8
         assert 4 <= fleet.standing <= 7
-        assert turns(fleet.numbers) == 1
+        assert turns(fleet.numbers) <= 1
 
     def test_a_burst_is_answered_within_seconds(self):
         fleet = Fleet().run(300, 1.0).run(15, 12.0)
 
         assert fleet.standing >= 3
+
+    def test_a_flood_is_ordered_for_as_it_will_be_when_replicas_serve(self):
+        """Twelve a second where one does 2.8: in the 100 s of a start some 900 will wait. What five replicas would carry ten
+        are rid of by second 460; ordered for as the line grows, the same ten are so by 520."""
+        fleet = Fleet(most=40).run(300, 1.0).run(40, 12.0)
+        ordered = fleet.standing
+        fleet.run(120, 12.0)
+
+        assert 9 <= ordered <= 12
+        assert max(number for _, number in fleet.numbers) <= ordered
+        assert fleet.there < SLOTS * fleet.serving
+
+    def test_a_burst_of_one_second_is_ordered_for_as_it_is(self):
+        """Two hundred at once, then as before, and starts take a minute: nothing is bought for a flood that does not come."""
+        fleet = Fleet(start_s=60.0, most=40).run(300, 1.0).run(1, 200.0)
+        at_once = fleet.standing
+        fleet.run(60, 1.0)
+
+        assert at_once <= 9
+        assert max(number for _, number in fleet.numbers) == at_once
 
     def test_everybody_full_grows_and_half_of_them_full_shrinks(self):
         """The rules of batching fall out: nobody has set a utilisation."""

@@ -21,8 +21,9 @@ COVERAGE_LEAST = 0.8
 """Of the serving replicas, those whose pages must be fresh for their answer to allow a step down."""
 USED_SHARE = 0.9
 """Of the engines' memory, as in planning."""
-DRAIN_SHARE, DRAIN_LEAST_S, DRAIN_MOST_S = 0.5, 2.0, 60.0
-"""A backlog is to be gone within this share of a lead time: sooner costs replicas that are idle afterwards."""
+DRAIN_SHARE, DRAIN_LEAST_S, DRAIN_MOST_S = 0.35, 2.0, 45.0
+"""A backlog is to be gone within this share of a lead time: whoever comes meanwhile waits as well, and sooner costs replicas
+that are idle afterwards."""
 DISAGREE_RATIO, DISAGREE_LEAST = 1.5, 8.0
 """Engines that count so much more than the gateways have given them count what nobody waits for any more."""
 OF_LAST_S = 60.0
@@ -51,7 +52,7 @@ class Load:
     rate_per_s: float | None
     """Requests a second; None when not known."""
     excess: float
-    """Requests there beyond what full replicas hold; 0 when that is how clients are."""
+    """Requests beyond what full replicas hold, by when one more could serve; 0 when that is how clients are."""
     drain_s: float
     """In which they are to be gone."""
 

@@ -190,9 +190,12 @@ class Pace:
             if capacity is not None and not self._samples:
                 self._terms, self._prompt_token_s = _told(capacity, prompt, output), 0.0
             return
-        is_waited_for = (past.mean_queued(OVER_S, now_s) or 0.0) > max(1.0, WAITING * batch * serving)
+        first, whole, last = self._waiting(past, now_s)
+        many = max(1.0, WAITING * batch * serving)
         each = batch / took_s
-        if is_waited_for:
+        if whole > many >= min(first, last):
+            return  # of a minute that was overrun in part: neither what replicas do at most nor what they do with ease
+        if whole > many:
             self._most = each, now_s
             if batch < FULL_SHARE * slots:
                 return
@@ -245,6 +248,12 @@ class Pace:
         elif k0 < 0.0:
             k0, k1 = 0.0, e / c
         self._terms = k0, k1
+
+    def _waiting(self, past: Past, now_s: float) -> tuple[float, float, float]:
+        """Requests that waited in the first seconds of the last minute, in all of it, and in its last seconds."""
+        whole, later = past.mean_queued(OVER_S, now_s) or 0.0, past.mean_queued(OVER_S - EDGE_S, now_s) or 0.0
+        first = (whole * OVER_S - later * (OVER_S - EDGE_S)) / EDGE_S
+        return first, whole, past.mean_queued(EDGE_S, now_s) or 0.0
 
     def _took_s(self, past: Past, now_s: float) -> float | None:
         """The mean answer by Little's law; None when the minute was not steady."""

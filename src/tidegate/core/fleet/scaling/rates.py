@@ -66,6 +66,11 @@ class Arrivals:
                 found = max(found, (count - spread * sqrt(count)) / span_s)
         return found
 
+    def lasting_per_s(self, past: Past, now_s: float) -> float:
+        """What came in each of the last two steps, and not in one burst; 0 while that is not known."""
+        later, both = past.arrivals_per_s(STEP_S, now_s), past.arrivals_per_s(2 * STEP_S, now_s)
+        return 0.0 if later is None or both is None else max(0.0, min(later, 2 * both - later))
+
     def rise_per_s(self, past: Past, now_s: float) -> float:
         """By how much the rate grows each second, as far as that is certain: the last half minute against the minute before.
 

@@ -23,6 +23,7 @@ from tidegate.core.fleet.scaling.growth import RISK, Growth
 from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
+from tidegate.core.fleet.scaling.shortfall import growth_per_s, line_then
 from tidegate.core.knowledge import KnownTidal
 from tidegate.core.scaling_settings import Scaling
 from tidegate.core.values import value
@@ -35,7 +36,8 @@ NOTICED_S = 10.0
 """From a change in demand until it is certain."""
 GROWTH_LEADS = 2.0
 RESERVE_RATIO = 0.5
-"""What is held for growth is at most so much of the demand, and one replica: a flash crowd is not held for."""
+"""What is held for growth is at most so much of the demand, and one replica as soon as it is known how that grows: a flash
+crowd is not held for."""
 LENGTHS_S = (30.0, 60.0, 150.0, 600.0)
 LENGTHS_LEAST = 500
 """Answers whose mean length is known to a twentieth, when lengths vary as much as their mean."""
@@ -102,6 +104,8 @@ class Reader:
         self._excess_since_s: float | None = None
         self._waited_s = -inf
         """When somebody last waited."""
+        self._full_since_s = inf
+        """Since when there has been more than full replicas hold; now, if there is not."""
         self._foreseen: float | None = None
 
     def __repr__(self) -> str:
@@ -220,19 +224,28 @@ class Reader:
     def _load(self, seen: Situation, full: Full, lead_s: float, now_s: float) -> Load:
         demand = seen.demand
         there = float(demand.queued + demand.in_flight)
-        excess = max(0.0, there - full.batch * seen.strength)
+        excess, is_how_they_are = max(0.0, there - full.batch * seen.strength), False
         if excess > 0.0 or demand.queued:
             self._waited_s = now_s
+        if excess <= 0.0:
+            self._full_since_s = now_s
         if excess <= 0.0 or self._latency.broken_s(now_s) > 0.0 or not seen.strength:
             self._excess_since_s = None
         elif self._excess_since_s is None:
             self._excess_since_s = now_s
         elif now_s > self._excess_since_s + KEPT_FOR_S and demand.signals_at_s is not None:
-            excess = 0.0  # it is no backlog but how clients are, and they get what they were promised
+            # It is no backlog but how clients are, and they get what they were promised.
+            excess, is_how_they_are = 0.0, True
         rate = self._arrivals.per_s(demand.past, now_s)
         if self._clients.wait and full.requests_per_s is not None and rate is not None:
             # Their rate is what the fleet makes it; what is there is not.
             rate, excess = min(rate, there / full.batch * full.requests_per_s), 0.0
+        elif rate is not None and full.requests_per_s is not None and not is_how_they_are:
+            most = full.brim_per_s or full.requests_per_s
+            lasting = min(rate, self._arrivals.lasting_per_s(demand.past, now_s))
+            short = lasting - seen.strength * most
+            grows = growth_per_s(demand.past, short, now_s)
+            excess = line_then(excess, grows, most, now_s - self._full_since_s, seen, now_s)
         return Load(rate, excess, drain_time_s(lead_s))
 
     def _knows_growth(self, lead_s: float) -> bool:
@@ -249,13 +262,14 @@ class Reader:
         if not seen.demand.peak or self._clients.wait:
             return 0.0
         brim = full.brim_per_s or full.requests_per_s
-        grown = self._growth.quantile(1.0 - self._growth.risk)
+        steady = load.rate_per_s / full.requests_per_s
+        most, grown = RESERVE_RATIO * steady + 1.0, self._growth.quantile(1.0 - self._growth.risk)
         if not self._knows_growth(lead_s):
             # The first surge would wait a whole start: what rises now is taken to go on.
             grown = max(grown, lead_s * self._arrivals.rise_per_s(past, now_s))
-        steady = load.rate_per_s / full.requests_per_s
+            most = max(1.0, RESERVE_RATIO * steady)
         # What may come is to be carried; that all of it is in time as well costs more than the short time is worth.
-        reserve = max(0.0, min((load.rate_per_s + grown) / brim - steady, RESERVE_RATIO * steady + 1.0))
+        reserve = max(0.0, min((load.rate_per_s + grown) / brim - steady, most))
         # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
