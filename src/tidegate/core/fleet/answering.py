@@ -104,7 +104,7 @@ def steady(crew: Crew, traffic: Traffic, promise: Promise) -> Steady:
         its_slack_s = promise.ttft_s - one.prompt_s - one.step_s
         share += part * _kept(one, its_slack_s, room, traffic, promise)
         slack_s += part * max(0.0, its_slack_s)
-    return Steady(share, most_per_s, slack_s)
+    return Steady(min(1.0, share), most_per_s, slack_s)
 
 
 def _each_per_s(crew: Crew, fulls: Sequence[Full], traffic: Traffic, most_per_s: float) -> list[float]:
@@ -115,7 +115,10 @@ def _each_per_s(crew: Crew, fulls: Sequence[Full], traffic: Traffic, most_per_s:
         return [full.requests_per_s for full in fulls]
     kinds = [_taking(alike, full, traffic) for alike, full in zip(crew, fulls, strict=True)]
     batches = spread(kinds, traffic.arrivals_per_s)
-    return [kind.rate_per_s(batch) for kind, batch in zip(kinds, batches, strict=True)]
+    return [
+        min(kind.rate_per_s(batch), traffic.arrivals_per_s / kind.number)
+        for kind, batch in zip(kinds, batches, strict=True)
+    ]
 
 
 def _taking(alike: Alike, full: Full, traffic: Traffic) -> Taking:
@@ -123,8 +126,11 @@ def _taking(alike: Alike, full: Full, traffic: Traffic) -> Taking:
     tokens = traffic.prompt_tokens + 0.5 * traffic.output_tokens
 
     def rate_per_s(batch: float) -> float:
-        step_s = capacity.step_s(batch, batch * tokens)
-        return batch / (traffic.output_tokens * step_s + batch * prompt_s)
+        # A law that was learned may say that a step with nothing in it takes no time.
+        takes_s = traffic.output_tokens * capacity.step_s(batch, batch * tokens) + batch * prompt_s
+        if takes_s > 0.0:
+            return batch / takes_s
+        return inf if batch > 0.0 else 0.0
 
     alone_s = capacity.prefill_s(traffic.prompt_tokens, 0.0)
     more_s = dearer_s(_growth_s(capacity, tokens), traffic.prompt_tokens)

@@ -17,7 +17,7 @@ from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.scaling.sliding import PeakWindow
-from tidegate.core.knowledge import KnownRates
+from tidegate.core.knowledge import KnownRates, is_sane
 from tidegate.core.types import (
     CapacityFigures,
     DemandReport,
@@ -68,7 +68,9 @@ class _Model:
         """Of each kind of which much has been seen."""
 
     def learn(self, gateway: str, figures: CapacityFigures) -> None:
-        """A gateway has learned this of its replicas. Who has seen most is believed."""
+        """A gateway has learned this of its replicas. Who has seen most is believed; what cannot be is not kept."""
+        if not all(map(is_sane, (*figures.prefill, *figures.decode, figures.kv_tokens or 0.0))):
+            return
         told = self.figures.setdefault(figures.gpu, {})
         told[gateway] = figures
         best = max(told.values(), key=lambda one: one.prefill_samples + one.decode_samples)

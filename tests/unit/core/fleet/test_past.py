@@ -1,5 +1,7 @@
 """What the laws look back at: means and rates over spans, over gateways that come, go and begin anew."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +155,20 @@ class TestCapacity:
             learned = CapacityFigures(M, "", "", (0.01, 0.08, 0.0), (0.01, 0.0, 0.0), samples, samples)
             report(book, float(samples), "a", (learned,))
             assert (book.demand(M, 10.0, float(samples)).capacity is not None) == is_known
+
+    @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -0.01])
+    def test_what_cannot_be_a_law_changes_nothing(self, wrong):
+        book = DemandBook()
+        good = CapacityFigures(M, "", "", (0.01, 0.08, 0.0), (0.01, 0.0, 0.0), 100, 100)
+        report(book, 0, "a", (good,))
+        for figures in (
+            replace(good, prefill=(0.01, wrong, 0.0), prefill_samples=900),
+            replace(good, decode=(0.01, 0.0, wrong), decode_samples=900),
+            replace(good, kv_tokens=wrong, decode_samples=900),
+        ):
+            report(book, 1, "b", (figures,))
+        capacity = book.demand(M, 10.0, 1.0).capacity
+        assert (capacity.prefill_s(1_000, 0), capacity.kv_tokens) == (pytest.approx(0.09), None)
 
     def test_nothing_learned_is_not_known(self):
         book = DemandBook()

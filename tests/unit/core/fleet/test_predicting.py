@@ -99,3 +99,15 @@ def test_what_comes_goes_to_the_fast_ones_first_and_what_a_slow_one_gets_is_late
 
     assert both(4.0) > 0.99
     assert 0.5 < both(14.0) < 0.96
+
+
+terms = st.tuples(*[st.sampled_from([0.0, 1e-4, 0.05])] * 3)
+
+
+@given(terms, terms, st.sampled_from([0.0, 0.01, 3.0, 1_000.0]), st.floats(0.0, 100.0))
+def test_a_term_that_was_learned_to_be_nothing_is_a_figure_as_any_other_is(prefill, decode, arrivals, queued):
+    """Least squares leave a term out where it would be negative: then an empty step takes no time."""
+    told = Capacity.told(CapacityFigures(ModelId("m"), "vllm", "", prefill, decode, 99, 99))
+    for crew in ([Alike(2, told, 8)], [Alike(2, told, 8), Alike(1, SLOW, 8)]):
+        share = attainment(crew, Traffic(arrivals, 1000.0, 200.0, queued), PROMISE)
+        assert share is None or 0.0 <= share <= 1.0
