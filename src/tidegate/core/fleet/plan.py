@@ -148,14 +148,21 @@ class Plan:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""
         if spec == self.spec:
             return
-        if spec.command_hash != self.spec.command_hash or spec.variants != self.spec.variants:
-            self.batches.clear()
+        before = dict(self.variants.specs)
         self.spec = spec
         self.variants.configure(spec)
+        self.batches = {
+            name: batch
+            for name, batch in self.batches.items()
+            if (was := before.get(name)) is not None
+            and (now := self.variants.spec(name)) is not None
+            and now.command_hash == was.command_hash
+        }
         if self.need.delay_s != spec.scaling.scale_down_delay_s:
             self.need = self.need.under(spec.scaling.scale_down_delay_s)
         self.lineup = None
         self.reserve = OWN
+        self.choice = ""
         self.autoscaler.configure(spec.scaling, now_s)
         if self._shadow is not None and self._shadow.laws == spec.shadow:
             self._shadow.configure(now_s)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tidegate.core.events import EngineReported
 from tidegate.core.fleet.batchsize import PAGES, BatchSize
 from tidegate.core.scaling_settings import ScalingPolicy
+from tidegate.core.settings import Variant
 from tidegate.core.types import ModelId, ReplicaId
 
 M = ModelId("m")
@@ -103,6 +104,18 @@ def test_a_larger_batch_than_was_thought_ends_the_warning(one):
     page(one, 31, 48, 0)
     assert one.view(31).mismatch == ""
     assert one.view(31).replicas[0].batch is None
+
+
+def test_another_price_leaves_an_engine_what_it_is(one, settings):
+    spec = replace(settings(slots=64, min_replicas=1, window_s=1), command_hash="by somebody else")
+    small = Variant("small", slots=16, price_per_h=1.0)
+    one.configure(1, {M: replace(spec, price_per_h=4.0, variants=(small,))})
+    crowded(one, 2)
+    assert one.view(30).mismatch == f"default: {SAID}"
+    one.configure(40, {M: replace(spec, price_per_h=4.0, variants=(replace(small, price_per_h=2.0),))})
+    assert one.view(40).mismatch == f"default: {SAID}"
+    one.configure(50, {M: spec})
+    assert one.view(50).mismatch == SAID
 
 
 def test_another_command_is_another_engine_whose_batch_is_not_known(one, settings):

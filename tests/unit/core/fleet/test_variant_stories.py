@@ -142,6 +142,16 @@ def test_from_zero_the_soonest_comes_first_when_the_cheapest_would_be_too_late(w
     assert list(launched(world).values()) == ["default", "small"], "which then takes over"
 
 
+def test_why_one_came_first_is_not_said_any_more_when_there_is_no_other(world, mixed):
+    late = replace(SMALL, expected_start_s=300.0)
+    world.configure(0, {M: mixed(late, max_wait=120.0)})
+    world.report(0, queued=5)
+    assert "default first" in world.decisions[-1].because
+    world.configure(10, {M: replace(mixed(), variants=())})
+    world.report(11, queued=5)
+    assert "first" not in world.view(11).decision.because
+
+
 def test_at_the_most_replicas_a_larger_one_takes_the_place_of_a_small_one_after_the_delay(world, mixed):
     world.configure(0, {M: mixed(max_replicas=1)})
     world.report(0, queued=5)
