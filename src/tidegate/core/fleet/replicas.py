@@ -228,6 +228,10 @@ class Replicas:
         """Those for which time or a report may bring something to do: nearly always the fewest."""
         return [replica for replica in self._all() if replica.state is not State.SERVING]
 
+    def coming_up(self) -> list[Replica]:
+        """Those on their way up, in no order: a launch asks for them, and puts nobody in order."""
+        return [replica for replica in self._by_id.values() if replica.is_coming_up]
+
     def by_model(self) -> dict[ModelId, list[Replica]]:
         """All records by model as of now, each list in order of id. Later ones are not put into it."""
         if self._by_model is None:

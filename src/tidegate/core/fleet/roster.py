@@ -81,8 +81,8 @@ class Roster:
 
     def _note_company(self, replica: Replica, now_s: float) -> None:
         """Starts that begin within half a start of each other are side by side."""
-        for other in self.replicas.not_serving():
-            if not other.is_coming_up or other is replica or (replica.is_beside and other.is_beside):
+        for other in self.replicas.coming_up():
+            if other is replica or (replica.is_beside and other.is_beside):
                 continue  # of many that are ordered at once most are known to be
             if not other.shares_machine(replica):
                 continue

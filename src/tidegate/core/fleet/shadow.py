@@ -57,7 +57,8 @@ class Shadow:
     def __init__(
         self, model: ModelId, laws: tuple[LawSettings, ...], variants: Variants, now_s: float
     ) -> None:
-        """``laws``: the first is the policy, the others have a say too. ``variants`` are those of the model's plan, as they are at each moment."""
+        """``laws``: the first is the policy, the others have a say too. ``variants`` are those of the model's plan, as they
+        are at each moment."""
         self.laws = laws
         self._model = model
         self._variants = variants
