@@ -47,6 +47,8 @@ class KnownIncrements:
     at_s: float
     counts: tuple[tuple[int, float], ...]
     seen: int
+    half_life_s: float = 0.0
+    """In which they fade; 0: as soon as any do."""
 
 
 @value

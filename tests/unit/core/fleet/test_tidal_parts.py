@@ -303,6 +303,16 @@ class TestGrowth:
 
         assert growth.quantile(0.97) == pytest.approx(10.0, rel=0.05)
 
+    def test_nor_is_it_forgotten_by_a_restart_half_an_hour_later(self):
+        """The half-life is two hours: of ten minutes' rise nine are left. With one of half an hour it would be half."""
+        growth, restored = Growth(), Growth()
+        for second in range(0, 7200, 5):
+            growth.add(15.0 if 6600 <= second < 7200 else 5.0, 600.0, float(second))
+        restored.restore(growth.remember(7200.0), 9000.0)
+
+        assert restored.seen_s == pytest.approx(growth.seen_s * 0.5**0.25, abs=5.0)
+        assert restored.quantile(0.97) == growth.quantile(0.97) == pytest.approx(10.0, rel=0.05)
+
 
 class TestRates:
     def test_a_clockwork_that_doubles_is_noticed_within_seconds(self):

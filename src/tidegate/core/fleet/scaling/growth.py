@@ -45,6 +45,8 @@ class Growth:
         self._counts[0] = self._total
         self._unit = 1.0
         """What one increment counts now; it grows, so that older ones fade."""
+        self._half_life_s = HALF_LIFE_S
+        """In which they do, by the last lead time."""
         self._next_s: float | None = None
         self._seen = 0
         self._known: dict[float, float] = {}
@@ -72,7 +74,8 @@ class Growth:
         if grown is not None:
             self._known.clear()
             self._seen += 1
-            self._unit *= 2.0 ** (EVERY_S / self._half_life_s(lead_s))
+            self._half_life_s = self._fades_in_s(lead_s)
+            self._unit *= 2.0 ** (EVERY_S / self._half_life_s)
             self._counts[_bin(grown)] += self._unit
             self._total += self._unit
             if self._unit > TOO_LARGE:
@@ -89,11 +92,12 @@ class Growth:
         """What outlives this process."""
         counts = enumerate(self._counts)
         kept = tuple((number, count / self._unit) for number, count in counts if count > 0.0)
-        return KnownIncrements(now_s, kept, self._seen)
+        return KnownIncrements(now_s, kept, self._seen, self._half_life_s)
 
     def restore(self, known: KnownIncrements, now_s: float) -> None:
         """Go on from what a former process knew. It has faded since, and nothing is known of the time between."""
-        fade = 0.5 ** (max(0.0, now_s - known.at_s) / HALF_LIFE_S)
+        self._half_life_s = min(max(HALF_LIFE_S, known.half_life_s), HALF_LIFE_MOST_S)
+        fade = 0.5 ** (max(0.0, now_s - known.at_s) / self._half_life_s)
         self._counts = [0.0] * BINS
         for number, count in known.counts:
             if 0 <= number < BINS and is_sane(count):
@@ -104,7 +108,7 @@ class Growth:
         self._seen = int(fade * known.seen) if is_sane(known.seen) else 0
         self._known.clear()
 
-    def _half_life_s(self, lead_s: float) -> float:
+    def _fades_in_s(self, lead_s: float) -> float:
         leads = HALF_LIFE_RISKS / max(self.risk, 1e-6)
         return min(max(HALF_LIFE_S, leads * lead_s), HALF_LIFE_MOST_S)
 
