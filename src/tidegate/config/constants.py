@@ -18,6 +18,9 @@ CONSTANT_NAME = kinds.text("name", r"[a-z][a-z0-9_]{0,49}", "the name of one of 
 
 NAMES = tuple(policy.value for policy in ScalingPolicy)
 
+SHARES = ("risk", "utilization")
+"""Whoever writes these as percentages is told: a risk of 5 would hold nothing for growth."""
+
 
 def constant() -> Kind:
     """A law's constant: a duration, or a number without a unit. Which of them it must be is for a rule to say."""
@@ -85,6 +88,8 @@ def mistakes_in(policy: ScalingPolicy, given: Mapping[str, float | str]) -> Iter
             )
         elif value in (0.0, "0s") and not may_be_zero(policy, key):
             yield key, "it must be above 0"
+        elif key in SHARES and isinstance(value, float) and value > 1.0:
+            yield key, "it is a share, 1 at most"
 
 
 def parsed_law(policy: ScalingPolicy, text: str) -> tuple[tuple[str, float], ...]:
@@ -96,7 +101,7 @@ def parsed_law(policy: ScalingPolicy, text: str) -> tuple[tuple[str, float], ...
     given: dict[str, float | str] = {}
     for part in filter(None, text.split(",")):
         key, _, written = part.partition("=")
-        number = re.fullmatch(r"\d+(\.\d+)?", written)
+        number = re.fullmatch(r"\d+(\.\d+)?(e-\d+)?", written)
         try:
             given[key] = CONSTANT.read(float(written) if number else written)
         except ValueError as error:
@@ -154,7 +159,7 @@ def laws(*, several: bool) -> Kind:
             raise ValueError("it must be one law; each has a place of its own in the list")
         return written_laws(found)
 
-    one = rf"(?:{'|'.join(NAMES)})(?::[a-z0-9_=.,]+)?"
+    one = rf"(?:{'|'.join(NAMES)})(?::[a-z0-9_=.,-]+)?"
     pattern = rf"^{one}(?: *\+ *{one})*$" if several else f"^{one}$"
     return Kind("law", form, allowed, read, lambda value: value, {"type": "string", "pattern": pattern})
 

@@ -303,6 +303,10 @@ KINDS = {
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: ray, law: {target: 0}}}}",
         "line 1: models.m.scaling.law.target is 0.0; it must be above 0",
     ),
+    "a share in percent": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {law: {risk: 3}}}}",
+        "line 1: models.m.scaling.law.risk is 3.0; it is a share, 1 at most",
+    ),
     "constants for a law without any": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: concurrency, law: {target: 8}}}}",
         "line 1: models.m.scaling.law has no meaning with policy concurrency, which has no constants; leave it out",

@@ -353,6 +353,14 @@ def test_laws_beside_others_and_in_the_shadow_bring_constants_of_their_own():
     assert parse(render(settings)) == settings
 
 
+@pytest.mark.parametrize("written, risk", [("0.00001", 1e-5), ("1e-05", 1e-5), ("0.3", 0.3)])
+def test_a_very_small_constant_is_read_as_it_was_written(written, risk):
+    settings = parse(f"models: {{m: {{engine: emulated, shadow: 'tidal:risk={written}'}}}}")
+
+    assert settings.models["m"].fleet.shadow == (LawSettings(ScalingPolicy.TIDAL, (("risk", risk),)),)
+    assert parse(render(settings)) == settings
+
+
 def test_how_requests_wait_and_are_tried_reaches_the_dispatcher(tmp_path):
     settings = parse(
         f"""
