@@ -66,13 +66,18 @@ def _crumb(amount: float) -> float:
 
 
 def most_of_each(duties: MixedDuties, had: int) -> tuple[int, ...]:
-    """So many of each kind are looked at: as many as would do alone, and as the run ``had``."""
+    """So many of each kind are looked at: as many as would do alone, and as the run ``had``. Where that is too much, as
+    many as would do alone of the kind that does it for least, and of the others as the run had."""
     alone = [_alone(duties, place) for place in range(len(duties.kinds))]
     most = [max(had, number or 0) for number in alone]
     if _grid(most) > GRID_MOST:
-        possible = [number for number in alone if number is not None]
-        enough = min(possible, default=0)
-        most = [max(had, enough) if number == enough else had for number in alone]
+        costs = [
+            (kind.price_per_s * number, place)
+            for place, (kind, number) in enumerate(zip(duties.kinds, alone, strict=True))
+            if number is not None
+        ]
+        _, cheapest = min(costs, default=(0.0, None))
+        most = [max(had, number or 0) if place == cheapest else had for place, number in enumerate(alone)]
     return tuple(most)
 
 

@@ -96,3 +96,12 @@ def test_very_many_fleets_are_not_looked_at():
     duties = duties_of([90.0] * 3, [0.0] * 3, *ways)
 
     assert most_of_each(duties, 2) == (9, 2, 2, 2, 2)
+
+
+def test_of_very_many_fleets_those_of_the_cheapest_kind_are_looked_at_and_not_those_of_the_fewest():
+    few = Kind(name="few", price_per_s=8.0, does_per_s=4.0, start_s=20.0, edge_s=0.0)
+    cheap = Kind(name="cheap", price_per_s=1.0, does_per_s=1.0, start_s=20.0, edge_s=0.0)
+    duties = duties_of([790.0] * 3, [0.0] * 3, few, cheap)
+
+    assert most_of_each(duties, 2) == (2, 79)
+    assert cheapest_fixed(duties, most_of_each(duties, 2)) == (0, 79)
