@@ -29,6 +29,7 @@ from tidegate.core.fleet.mixing import Offer
 from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
+from tidegate.core.fleet.scaling.forecast import Aside, Forecast
 from tidegate.core.fleet.scaling.policies import Coming, Demand, Proposal
 from tidegate.core.fleet.variants import OWN, Variants
 from tidegate.core.lifecycle import State
@@ -117,6 +118,8 @@ class Shadow:
         """One turn beside the real one, in which the acting policy's number is ``acting``. Something to tell when its
         own number has changed, and every five minutes."""
         self._judge(demand, standing, replicas, now_s)
+        if isinstance(demand.forecast, Forecast):
+            demand = replace(demand, forecast=Aside(demand.forecast))
         proposal = self._autoscaler.propose(demand, self._imagined(standing, now_s), now_s)
         self._go_to(proposal, standing, cold, now_s)
         self._looked_s, number = now_s, len(self._fleet)

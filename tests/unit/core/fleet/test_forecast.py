@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.scaling.forecast import DAY_S, EVERY_S, PLACE_S, Before, Forecast
+from tidegate.core.fleet.scaling.forecast import DAY_S, EVERY_S, PLACE_S, Aside, Before, Forecast
 
 LEAD_S = 900.0
 
@@ -60,6 +60,36 @@ def test_what_is_held_anyway_is_no_merit_of_the_forecast():
 
     assert fed(tide, 2).is_believed
     assert not forecast.is_believed
+
+
+def two_days(*, acts, looks_on):
+    """A law that looks on asks first each time, and holds twice what comes; one that acts asks after it."""
+    forecast = Forecast(0.05)
+    for step in range(int(2 * DAY_S / EVERY_S)):
+        now_s = (step + 1) * EVERY_S
+        forecast.add(tide(now_s), now_s)
+        if looks_on:
+            Aside(forecast).floor(4 * LEAD_S, now_s, 2.0 * tide(now_s) if acts else 0.0)
+        if acts:
+            forecast.floor(LEAD_S, now_s + 1)
+    return forecast
+
+
+def test_who_looks_on_changes_nothing_of_what_is_proven_and_told():
+    beside, alone = two_days(acts=True, looks_on=True), two_days(acts=True, looks_on=False)
+    now_s = 2 * DAY_S
+
+    assert alone.is_believed
+    assert beside.remember(now_s) == alone.remember(now_s)
+    assert (beside.told, beside.told.ahead_s) == (alone.told, LEAD_S)
+    assert Aside(beside).floor(LEAD_S, now_s) == beside.floor(LEAD_S, now_s)
+
+
+def test_where_no_law_that_acts_asks_who_looks_on_has_its_forecast_proven_and_nothing_is_told():
+    forecast = two_days(acts=False, looks_on=True)
+
+    assert forecast.is_believed
+    assert forecast.told is None
 
 
 def test_twice_the_traffic_of_yesterday_is_expected_to_stay_that():

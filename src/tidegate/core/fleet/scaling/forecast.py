@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from math import inf
 from statistics import median
 
 from tidegate.core.knowledge import KnownRates, is_sane
@@ -91,7 +92,8 @@ class Forecast:
         self._loss = self._naive_loss = 0.0
         self._compared = 0
         self._asked: tuple[float | None, float] = None, 0.0
-        """What was expected when somebody asked last, and how far ahead."""
+        """What was expected when a law that acts asked last, and how far ahead."""
+        self._asked_s = -inf
         self.is_believed = False
         """It has lately done better than what is provided for without it."""
 
@@ -117,15 +119,19 @@ class Forecast:
         self._may_claim = True
         self._said.clear()
 
-    def floor(self, lead_s: float, now_s: float, held: float = 0.0) -> float | None:
+    def floor(self, lead_s: float, now_s: float, held: float = 0.0, *, acts: bool = True) -> float | None:
         """Not fewer requests a second than this are to be provided for within the lead time; None while it is not
         believed. ``held`` are provided for without it, the last rate at least. Once after each rate the answer is kept, to be
-        compared with what comes."""
-        if not (self.is_believed or self._may_claim):
+        compared with what comes: that to a law that ``acts``, and one to another only while none that acts asks."""
+        if acts:
+            self._asked_s = now_s
+        may_claim = self._may_claim and (acts or now_s > self._asked_s + 2 * EVERY_S)
+        if not (self.is_believed or may_claim):
             return None
         said = self._expected(now_s, lead_s)
-        self._asked = said, lead_s
-        if self._may_claim:
+        if acts:
+            self._asked = said, lead_s
+        if may_claim:
             self._may_claim = False
             if said is not None and self._recent:
                 stays = max(held, self._recent[-1])
@@ -134,7 +140,7 @@ class Forecast:
 
     @property
     def told(self) -> Expected | None:
-        """What was expected when it was asked last; None while those hours have never been seen, and where nobody asks."""
+        """What was expected when a law that acts asked last; None while those hours have never been seen, and where none does."""
         said, ahead_s = self._asked
         return None if said is None else Expected(said, ahead_s, self.is_believed)
 
@@ -262,3 +268,22 @@ class Forecast:
     def _pinball(self, said: float, came: float) -> float:
         """Too little costs as much more than too much as the risk is small."""
         return (1.0 - self._risk) * (came - said) if came >= said else self._risk * (said - came)
+
+
+class Aside:
+    """The forecaster of one model for a law that looks on: whoever acts is told, and judged, as if nobody did."""
+
+    def __init__(self, forecast: Forecast) -> None:
+        self._forecast = forecast
+
+    def __repr__(self) -> str:
+        return f"<Aside {self._forecast!r}>"
+
+    def floor(self, lead_s: float, now_s: float, held: float = 0.0) -> float | None:
+        """As ``Forecast.floor``."""
+        return self._forecast.floor(lead_s, now_s, held, acts=False)
+
+    @property
+    def told(self) -> None:
+        """Nothing: what is told is of laws that act."""
+        return None

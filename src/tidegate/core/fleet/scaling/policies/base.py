@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from tidegate.core.capacity import Capacity
 from tidegate.core.fleet.coldstart import Readiness
-from tidegate.core.fleet.scaling.forecast import Forecast
+from tidegate.core.fleet.scaling.forecast import Aside, Forecast
 from tidegate.core.fleet.scaling.past import Past
 from tidegate.core.knowledge import KnownTidal
 from tidegate.core.scaling_settings import Promise
@@ -58,7 +58,7 @@ class Demand:
     signals_at_s: float | None = None
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
     past: Past = NO_PAST
-    forecast: Forecast | None = None
+    forecast: Forecast | Aside | None = None
     """What came at these hours of the days before."""
     capacity: Capacity | None = None
     """What one replica can do, as the gateways have learned it; None while nobody has learned anything."""
