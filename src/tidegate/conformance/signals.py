@@ -75,6 +75,7 @@ class Ledger:
             last_active_s=self.last_active_s,
             prompt_tokens_total=int(share * self.arrivals) * PROMPT_TOKENS,
             refused_total=max(0, int(share * self.arrivals) - int(share * self.answered)),
+            queued_prompt_tokens=queued * PROMPT_TOKENS,
         )
 
     @property

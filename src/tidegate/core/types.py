@@ -162,6 +162,8 @@ class ModelDemand:
     """With what is reserved for those in flight."""
     adapters_awaited: tuple[str, ...] = ()
     """LoRA adapters that requests wait for and no replica that serves has."""
+    queued_prompt_tokens: int | None = None
+    """Of ``queued_tokens`` those of the prompts. None: nobody counts them."""
 
 
 @value

@@ -281,4 +281,5 @@ class Line:
             spilt_cost_total=self.spills.cost_total,
             spilt_cost_last_h=self.spills.last_hour(now_s),
             adapters_awaited=self.adapters_awaited(),
+            queued_prompt_tokens=self.queue.prompt_tokens,
         )

@@ -36,6 +36,8 @@ class Queue:
         """``total`` counts what no replica has been given yet, over all models' queues."""
         self.limits = limits
         self.held = Held()
+        self.prompt_tokens = 0
+        """Of all that is held."""
         self.aside = Aside()
         """Of these, those whose turn has come and who let others pass."""
         self._back = Held()
@@ -146,6 +148,7 @@ class Queue:
         """Queue the entry. Whether it fits is the caller's to ask; a retry joins in any case."""
         self._band(entry).join(entry, self.usual_tokens)
         self.held.add(entry)
+        self.prompt_tokens += entry.arrived.prompt_tokens
         (self._back if entry.attempts else self._total).add(entry)
 
     def leave(self, entry: Entry) -> bool:
@@ -159,6 +162,7 @@ class Queue:
             if not band.leave(entry):
                 return False
         self.held.add(entry, -1)
+        self.prompt_tokens -= entry.arrived.prompt_tokens
         (self._back if was_sent else self._total).add(entry, -1)
         return True
 

@@ -26,8 +26,8 @@ class Line:
         self._flowed = flowed
         self._parcels: deque[Parcel] = deque()
         self.requests = 0.0
-        self.tokens = 0.0
-        """Of their prompts and answers."""
+        self.prompt_tokens = self.output_tokens = 0.0
+        """Of all that waits."""
 
     def __repr__(self) -> str:
         return f"<Line requests={self.requests:.1f} parcels={len(self._parcels)}>"
@@ -52,7 +52,7 @@ class Line:
                 parcel.requests -= taken
                 parcel.prompt_tokens -= prompts
                 parcel.output_tokens -= outputs
-            self._leave(taken, prompts + outputs)
+            self._leave(taken, prompts, outputs)
             yield Parcel(parcel.arrived_s, taken, prompts, outputs)
 
     def arrive(self, parcel: Parcel, now_s: float, span_s: float) -> None:
@@ -76,7 +76,8 @@ class Line:
                 )
             )
             self.requests += parcel.requests * kept
-            self.tokens += (parcel.prompt_tokens + parcel.output_tokens) * kept
+            self.prompt_tokens += parcel.prompt_tokens * kept
+            self.output_tokens += parcel.output_tokens * kept
 
     def expire(self, now_s: float, span_s: float, *, can_serve: bool) -> None:
         """Who has waited for too long goes."""
@@ -84,7 +85,7 @@ class Line:
         longest_s = min(self._timeout_s, limits.max_wait_busy_s if can_serve else limits.max_wait_starting_s)
         while self._parcels and self._parcels[0].arrived_s < now_s - longest_s:
             gone = self._parcels.popleft()
-            self._leave(gone.requests, gone.prompt_tokens + gone.output_tokens)
+            self._leave(gone.requests, gone.prompt_tokens, gone.output_tokens)
             waited_s = now_s - gone.arrived_s
             self._flowed.expired += gone.requests - self._spill(gone, gone.requests, waited_s, now_s, span_s)
         if self._spilling is not None and self._spilling.max_wait_s is not None:
@@ -106,7 +107,7 @@ class Line:
             parcel.output_tokens -= outputs
             if parcel.requests < CRUMB:
                 self._parcels.remove(parcel)
-            self._leave(gone, prompts + outputs)
+            self._leave(gone, prompts, outputs)
 
     def _spill(self, parcel: Parcel, requests: float, waited_s: float, now_s: float, span_s: float) -> float:
         """Pass so many of the parcel on, as far as they may go; how many went."""
@@ -114,7 +115,9 @@ class Line:
             return 0.0
         return self._spilling.pass_on(parcel, requests, waited_s, self._flowed, now_s, span_s)
 
-    def _leave(self, requests: float, tokens: float) -> None:
+    def _leave(self, requests: float, prompts: float, outputs: float) -> None:
         # Where the line is empty there is nothing, whatever rounding says.
-        self.requests = max(0.0, self.requests - requests) if self._parcels else 0.0
-        self.tokens = max(0.0, self.tokens - tokens) if self._parcels else 0.0
+        is_left = float(bool(self._parcels))
+        self.requests = is_left * max(0.0, self.requests - requests)
+        self.prompt_tokens = is_left * max(0.0, self.prompt_tokens - prompts)
+        self.output_tokens = is_left * max(0.0, self.output_tokens - outputs)

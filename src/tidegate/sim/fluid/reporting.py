@@ -104,7 +104,7 @@ class Reporter:
             queued=queued,
             in_flight=in_flight,
             peak=queued + in_flight + round(floor.swing),
-            queued_tokens=round(floor.line.tokens),
+            queued_tokens=round(floor.line.prompt_tokens + floor.line.output_tokens),
             in_flight_tokens=round(floor.owed_tokens),
             arrivals_total=round(arrived),
             ended_total=round(over),
@@ -116,6 +116,7 @@ class Reporter:
             refused_total=round(flowed.expired + flowed.rejected + flowed.spilt),
             spilt_total=round(flowed.spilt),
             spilt_cost_total=flowed.spilt_cost,
+            queued_prompt_tokens=round(floor.line.prompt_tokens),
         )
 
     def _summary(self, floor: Floor, ttft_s: tuple[float, float, float]) -> LatencySummary:

@@ -158,7 +158,9 @@ def test_those_who_gave_way_take_no_place_in_the_queue_from_newcomers():
     loud(world, now_s, 4)  # 32,000 tokens, and the queue is for 16,000
     world.ask("q", now_s, tokens=100, flow="quiet")
 
-    assert world.report(now_s).models[0].queued_tokens == 4 * LONG
+    told = world.report(now_s).models[0]
+    assert told.queued_tokens == 4 * LONG
+    assert told.queued_prompt_tokens == 4 * LONG
     assert outcomes(world.ask("l9", now_s, tokens=LONG, flow="loud")) == []
     assert outcomes(world.ask("l10", now_s, tokens=LONG, flow="loud")) == []
     assert rejected(world.ask("l11", now_s, tokens=LONG, flow="loud")).outcome is Outcome.REJECTED_FULL

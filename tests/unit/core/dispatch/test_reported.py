@@ -4,6 +4,7 @@ import typing
 
 from tidegate.core.dispatch import DispatchEvent
 from tidegate.core.events import (
+    ClientGone,
     EngineReported,
     Failure,
     FirstByte,
@@ -98,3 +99,16 @@ def test_a_policy_that_is_read_again_while_the_queue_is_long_loses_nobody():
     for n in range(5):
         order += sent(world.on(UpstreamEnded(f"r{n}", 200), 2.0 + n))
     assert order == [(f"r{n}", "m-1") for n in range(1, 5)]
+
+
+def test_of_what_waits_the_prompts_are_told_apart_from_the_answers_that_may_come():
+    """Two prompts of 3,000 tokens wait with 500 of answer each; one leaves, the other is still there."""
+    world = World()
+    world.table(0.0, can_serve=True)
+    for number in range(2):
+        world.ask(f"r{number}", 0.0, tokens=3_000, output=500)
+
+    both = world.report(1.0).models[0]
+    assert (both.queued_tokens, both.queued_prompt_tokens) == (7_000, 6_000)
+    world.on(ClientGone("r0"), 2.0)
+    assert world.report(3.0).models[0].queued_prompt_tokens == 3_000
