@@ -300,3 +300,20 @@ def test_what_is_fetched_ahead_stands_in_the_list_with_the_numbers_behind_it(tmp
     told = tidegate(*asked).output
     assert re.search(r"^ +3\.0 s +weights are fetched to n2$", told, re.MULTILINE)
     assert re.search(r"^ +m: its weights are to be on every node \(fetch_s \d+", told, re.MULTILINE)
+
+
+def test_of_the_default_laws_sources_it_says_what_each_asks_how_much_was_heard_and_how_old_that_is(tmp_path):
+    """A request a second for a minute, and twenty a second from then on: a second replica is ordered."""
+    times = [float(n) for n in range(60)] + [60 + n * 0.05 for n in range(1200)]
+    rows = [f"{at_s:.3f},500,100" for at_s in times]
+    (tmp_path / "trace.csv").write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    path = tmp_path / "day.jsonl"
+    tidegate("simulate", "--trace", tmp_path / "trace.csv", "--cold-start", "10s", "--journal", path)
+    last = json.loads(tidegate("explain", path, "--at", "119", "--json").stdout)["decisions"][0]
+    inputs, told = last["decision"]["inputs"], tidegate("explain", path, "--at", "119").output
+
+    for source in ("ledger", "backlog"):
+        assert inputs[f"coverage_{source}"] == 1.0
+        row = rf"^  {source} +{inputs[f'by_{source}']:.2f} +100\.0% +{inputs[f'age_{source}_s']:.1f} s$"
+        assert re.search(row, told, re.MULTILINE)
+    assert "coverage_ledger" not in told

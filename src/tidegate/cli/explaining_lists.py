@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tidegate.runtime.decided import Decided, Fetched, Order, Recorded, RecordedPool
 
 INDENT = " " * 12
+COVERAGE = "coverage_"
+"""Of each source that a law has asked, how much was heard."""
 
 
 def list_all(found: Decided, last: int | None) -> None:
@@ -78,9 +80,19 @@ def holds(one: RecordedPool) -> str:
 
 
 def print_inputs(inputs: Mapping[str, float]) -> None:
-    """The numbers that something was decided on."""
-    told = ", ".join(f"{name} {_input(value)}" for name, value in inputs.items())
+    """The numbers that something was decided on; those of the law's sources in a table."""
+    sources = [key.removeprefix(COVERAGE) for key in inputs if key.startswith(COVERAGE)]
+    tabled = {key for source in sources for key in (f"by_{source}", f"{COVERAGE}{source}", f"age_{source}_s")}
+    told = ", ".join(f"{name} {_input(value)}" for name, value in inputs.items() if name not in tabled)
     click.echo(textwrap.fill(told, 100, initial_indent="  inputs    ", subsequent_indent=INDENT))
+    if sources:
+        click.echo(f"\n  {'source':<12}{'replicas':>9}{'heard of it':>13}{'age':>9}")
+    for source in sources:
+        asks, age_s = inputs.get(f"by_{source}"), inputs.get(f"age_{source}_s")
+        click.echo(
+            f"  {source:<12}{'?' if asks is None else f'{asks:.2f}':>9}{share(inputs[COVERAGE + source]):>13}"
+            f"{'?' if age_s is None else f'{age_s:.1f} s':>9}"
+        )
 
 
 def print_orders(orders: Iterable[Order]) -> None:

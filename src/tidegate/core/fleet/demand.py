@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 
 from tidegate.core.capacity import KNOWN_AFTER, Capacity
 from tidegate.core.events import SignalsReported
-from tidegate.core.fleet.heard import GONE_AFTER_S, SILENT_AFTER_S, Figures, added, counted, heard, known
+from tidegate.core.fleet.heard import (
+    GONE_AFTER_S,
+    SILENT_AFTER_S,
+    Figures,
+    added,
+    counted,
+    heard,
+    known,
+    prompts_waiting,
+)
 from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.past import Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
@@ -47,6 +56,8 @@ class _Signals:
     latency_p95_s: float | None
     ttft_p90_s: float | None
     tpot_p90_s: float | None
+    coverage: float = 1.0
+    """Of all that could say so, the share that has."""
 
 
 class _Model:
@@ -150,28 +161,33 @@ class DemandBook:
     def demand(self, model: ModelId, window_s: float, now_s: float) -> Demand:
         """The model's demand over all gateways as of now."""
         figures = self._figures(model)
-        queued, in_flight, concurrency, last_active_s, since_s = added(figures, now_s)
+        queued, in_flight, concurrency, last_active_s, are_heard = added(figures, now_s)
+        is_complete = bool(are_heard) and len(are_heard) == len(self._gateways)
         peak, leaves_at_s = concurrency, None
         kept = self._models.get(model) or _Model()
         found = kept.peak.peak(window_s, now_s)
         if found is not None and found[0] > concurrency:
             peak, leaves_at_s = found
         signals = self._fresh_signals(model, now_s)
-        latest = signals or _told_by_gateways(figures, now_s)
+        latest = signals or self._told_by_gateways(figures, now_s)
         return Demand(
             queued=queued,
             in_flight=in_flight,
             concurrency=concurrency,
             peak=peak,
             peak_leaves_at_s=leaves_at_s,
-            complete_since_s=max(since_s) if since_s and len(since_s) == len(self._gateways) else None,
+            complete_since_s=max([said.since_s for said in are_heard]) if is_complete else None,
+            coverage=len(are_heard) / max(1, len(self._gateways)),
+            heard_at_s=min([said.heard_s for said in are_heard or figures], default=None),
             last_active_s=last_active_s,
             latency_p95_s=self._latency_p95_s(model, figures, now_s),
             gpu_utilization=signals.gpu_utilization if signals else None,
             ttft_p90_s=latest.ttft_p90_s if latest else None,
             tpot_p90_s=latest.tpot_p90_s if latest else None,
             signals_at_s=latest.at_s if latest else None,
+            signals_coverage=latest.coverage if latest else 0.0,
             queued_tokens=sum([said.queued_tokens for said in figures]),
+            queued_prompt_tokens=prompts_waiting(figures),
             in_flight_tokens=sum([said.in_flight_tokens for said in figures]),
             oldest_wait_s=max([said.oldest_wait_s for said in figures], default=0.0),
             past=kept.past,
@@ -244,12 +260,12 @@ class DemandBook:
         signals = self._signals.get(model)
         return signals if signals and now_s <= signals.at_s + SIGNAL_GOOD_FOR_S else None
 
-
-def _told_by_gateways(figures: list[Figures], now_s: float) -> _Signals | None:
-    """Where no metrics source speaks, the gateways' own percentiles; the worst of them, as they can't be added up."""
-    fresh = [said for said in figures if now_s <= said.heard_s + SIGNAL_GOOD_FOR_S]
-    if not fresh:
-        return None
-    ttft_s = max([said.ttft_p90_s for said in fresh if said.ttft_p90_s is not None], default=None)
-    tpot_s = max([said.tpot_p90_s for said in fresh if said.tpot_p90_s is not None], default=None)
-    return _Signals(max([said.heard_s for said in fresh]), None, None, ttft_s, tpot_s)
+    def _told_by_gateways(self, figures: list[Figures], now_s: float) -> _Signals | None:
+        """Where no metrics source speaks, the gateways' own percentiles; the worst of them, as they can't be added up."""
+        fresh = [said for said in figures if now_s <= said.heard_s + SIGNAL_GOOD_FOR_S]
+        if not fresh:
+            return None
+        ttft_s = max([said.ttft_p90_s for said in fresh if said.ttft_p90_s is not None], default=None)
+        tpot_s = max([said.tpot_p90_s for said in fresh if said.tpot_p90_s is not None], default=None)
+        at_s, coverage = min([said.heard_s for said in fresh]), len(fresh) / len(self._gateways)
+        return _Signals(at_s, None, None, ttft_s, tpot_s, coverage)

@@ -33,6 +33,7 @@ class Figures:
     concurrency: float = 0.0
     last_active_s: float | None = None
     queued_tokens: int = 0
+    queued_prompt_tokens: int | None = None
     in_flight_tokens: int = 0
     oldest_wait_s: float = 0.0
     latency_p95_s: float | None = None
@@ -46,13 +47,13 @@ class Figures:
         return self.is_good and now_s <= self.heard_s + SILENT_AFTER_S
 
 
-def added(figures: list[Figures], now_s: float) -> tuple[int, int, float, float | None, list[float]]:
-    """All gateways together: queued, in flight, concurrency, when a request last arrived or ended; and since
-    when each that is heard has been heard."""
+def added(figures: list[Figures], now_s: float) -> tuple[int, int, float, float | None, list[Figures]]:
+    """All gateways together: queued, in flight, concurrency, when a request last arrived or ended; and those of them that
+    are heard."""
     queued = in_flight = 0
     concurrency: float = 0
     last_active_s: float | None = None
-    since_s: list[float] = []
+    are_heard: list[Figures] = []
     for said in figures:
         queued += said.queued
         in_flight += said.in_flight
@@ -61,8 +62,15 @@ def added(figures: list[Figures], now_s: float) -> tuple[int, int, float, float 
         if active_s is not None and (last_active_s is None or active_s > last_active_s):
             last_active_s = active_s
         if said.is_heard(now_s):
-            since_s.append(said.since_s)
-    return queued, in_flight, concurrency, last_active_s, since_s
+            are_heard.append(said)
+    return queued, in_flight, concurrency, last_active_s, are_heard
+
+
+def prompts_waiting(figures: list[Figures]) -> int | None:
+    """Tokens of the prompts that wait, at all gateways; None where one has some and does not say."""
+    said = [0 if one.queued == 0 else one.queued_prompt_tokens for one in figures]
+    known_ones = [tokens for tokens in said if tokens is not None]
+    return sum(known_ones) if len(known_ones) == len(said) else None
 
 
 def counted(sums: Totals, before: Totals, said: Totals) -> Totals:
@@ -93,6 +101,7 @@ def heard(before: Figures | None, demand: ModelDemand, now_s: float) -> Figures:
         concurrency=concurrency,
         last_active_s=_last_active_s(demand, now_s),
         queued_tokens=int(known(demand.queued_tokens) or 0),
+        queued_prompt_tokens=_count(demand.queued_prompt_tokens),
         in_flight_tokens=int(known(demand.in_flight_tokens) or 0),
         oldest_wait_s=known(demand.oldest_wait_s) or 0.0,
         ttft_p90_s=known(demand.latency.ttft_p90_s),
@@ -109,8 +118,15 @@ def heard(before: Figures | None, demand: ModelDemand, now_s: float) -> Figures:
         figures.queued = max(figures.queued, before.queued)
         figures.in_flight = max(figures.in_flight, before.in_flight)
         figures.concurrency = max(concurrency, before.concurrency)
+        if before.queued_prompt_tokens is not None:
+            figures.queued_prompt_tokens = max(figures.queued_prompt_tokens or 0, before.queued_prompt_tokens)
     _keep_latency(figures, before, demand.latency, now_s)
     return figures
+
+
+def _count(number: int | None) -> int | None:
+    found = known(number)
+    return None if found is None else int(found)
 
 
 def _last_active_s(demand: ModelDemand, now_s: float) -> float | None:

@@ -85,8 +85,8 @@ class Reading:
 
     @property
     def silent(self) -> str | None:
-        """The first source that should speak and does not."""
-        return next((one.name for one in self.estimates if one.silent), None)
+        """The first source of which too little is heard."""
+        return next((one.name for one in self.estimates if one.is_silent), None)
 
 
 class Reader:
@@ -135,16 +135,17 @@ class Reader:
         self._arrivals.look(past, now_s)
         self._pace.look(past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others)
         self._clients.look(past, now_s)
-        memory = self._memory.look(seen)
+        memory = self._memory.look(seen, now_s)
         full = self._fullest(seen, now_s)
         latency = self._latency.look(seen, full, now_s)
         load = self._load(seen, full, lead_s, now_s)
-        ledger = by_ledger(demand, full, load)
+        ledger = by_ledger(demand, full, load, now_s)
+        backlog = by_backlog(demand, demand.capacity, seen.promise, load, now_s)
         self._doubt(seen, latency, ledger, now_s)
         return Reading(
             full,
             load,
-            (ledger, by_backlog(demand, self._prompt_s(seen, now_s), seen.promise, load), memory, latency),
+            (ledger, backlog, memory, latency),
             lead_s,
             self._reserve(seen, full, load, lead_s, now_s),
             self._clients.wait,
@@ -204,10 +205,6 @@ class Reader:
             return None
         return capacity.kv_tokens / max(1.0, lengths[0] + lengths[1] / 2)
 
-    def _prompt_s(self, seen: Situation, now_s: float) -> float | None:
-        lengths, capacity = self._lengths(seen, now_s), seen.demand.capacity
-        return None if lengths is None or capacity is None else capacity.prefill_s(lengths[0], 0.0)
-
     def _doubt(self, seen: Situation, latency: Estimate, ledger: Estimate, now_s: float) -> None:
         """A promise broken at a load that should be fine says that a replica carries less than was thought."""
         if now_s < self._trust_next_s or latency.replicas is None or not seen.strength:
@@ -246,7 +243,8 @@ class Reader:
             short = lasting - seen.strength * most
             grows = growth_per_s(demand.past, short, now_s)
             excess = line_then(excess, grows, most, now_s - self._full_since_s, seen, now_s)
-        return Load(rate, excess, drain_time_s(lead_s))
+        is_backlog = not (is_how_they_are or self._clients.wait)
+        return Load(rate, excess, drain_time_s(lead_s), is_backlog)
 
     def _knows_growth(self, lead_s: float) -> bool:
         return self._growth.seen_s >= GROWTH_LEADS * lead_s

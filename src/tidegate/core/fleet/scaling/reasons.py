@@ -93,5 +93,8 @@ def inputs_of(reading: Reading, needed: float, held: int) -> dict[str, float]:
     for one in reading.estimates:
         if one.replicas is not None:
             inputs[f"by_{one.name}"] = one.replicas
+        if one.replicas is not None or one.is_expected:
             inputs[f"coverage_{one.name}"] = one.coverage
+            if one.age_s is not None:
+                inputs[f"age_{one.name}_s"] = one.age_s
     return inputs

@@ -39,7 +39,9 @@ class Demand:
     queued: int = 0
     in_flight: int = 0
     queued_tokens: int = 0
-    """Prompts and allowed answers, as the gateways' ledgers have them; the next one too."""
+    """Prompts and allowed answers, as the gateways' ledgers have them; ``in_flight_tokens`` too."""
+    queued_prompt_tokens: int | None = None
+    """Prompts alone; None where a gateway that has some does not say."""
     in_flight_tokens: int = 0
     oldest_wait_s: float = 0.0
     concurrency: float = 0.0
@@ -49,6 +51,10 @@ class Demand:
     peak_leaves_at_s: float | None = None
     complete_since_s: float | None = None
     """Since when every known gateway has been heard without a gap; None when one is not heard now."""
+    coverage: float = 1.0
+    """Of the known gateways, the share that is heard."""
+    heard_at_s: float | None = None
+    """When the one of these that is silent longest was last heard; None before any was."""
     last_active_s: float | None = None
     """When a request last arrived or ended; probes never count."""
     latency_p95_s: float | None = None
@@ -57,6 +63,8 @@ class Demand:
     tpot_p90_s: float | None = None
     signals_at_s: float | None = None
     """When the two percentiles were last heard; None while nobody has said or it is too long ago."""
+    signals_coverage: float = 1.0
+    """Of those who could say, the share that has lately."""
     past: Past = NO_PAST
     forecast: Forecast | Aside | None = None
     """What came at these hours of the days before."""
