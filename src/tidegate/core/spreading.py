@@ -49,16 +49,22 @@ def dearer_s(step_more_s: float, prompt_tokens: float) -> float:
 
 def spread(kinds: Sequence[Taking], arrivals_per_s: float) -> list[float]:
     """Sequences in a replica of each kind when so many requests come; all full when those are more than they end."""
-    low_s = min(kind.alone_s for kind in kinds)
-    high_s = max(kind.alone_s + kind.each_more_s * kind.most for kind in kinds)
+    found_s = level_s(
+        min(kind.alone_s for kind in kinds),
+        max(kind.alone_s + kind.each_more_s * kind.most for kind in kinds),
+        lambda at_s: sum(kind.number * kind.rate_per_s(kind.batch(at_s)) for kind in kinds),
+        arrivals_per_s,
+    )
+    return [kind.batch(found_s) for kind in kinds]
+
+
+def level_s(low_s: float, high_s: float, taken: Callable[[float], float], wanted: float) -> float:
+    """The level of cost, between these, at which so much is taken; the highest when less is taken there. What is ``taken``
+    grows with the level."""
     for _ in range(HALVINGS):
-        level_s = 0.5 * (low_s + high_s)
-        if _taken(kinds, [kind.batch(level_s) for kind in kinds]) < arrivals_per_s:
-            low_s = level_s
+        middle_s = 0.5 * (low_s + high_s)
+        if taken(middle_s) < wanted:
+            low_s = middle_s
         else:
-            high_s = level_s
-    return [kind.batch(high_s) for kind in kinds]
-
-
-def _taken(kinds: Sequence[Taking], batches: Sequence[float]) -> float:
-    return sum(kind.number * kind.rate_per_s(batch) for kind, batch in zip(kinds, batches, strict=True))
+            high_s = middle_s
+    return high_s

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
 
+from tidegate.core.spreading import level_s
 from tidegate.core.types import Dice
 from tidegate.sim.fluid.amounts import Flowed, Parcel
 from tidegate.sim.fluid.line import Line
 from tidegate.sim.fluid.pool import Pool
 from tidegate.sim.fluid.spilling import Spilling
 from tidegate.sim.scenario import ModelSetup, Slo
-
-HALVINGS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +127,13 @@ class Floor:
             (self._offer(name, hands[name], prompt, output, span_s) for name in serving),
             key=lambda offer: offer.alone_s,
         )
-        low_s = offers[0].alone_s
-        high_s = max(offer.alone_s + offer.each_more_s * offer.room for offer in offers)
-        for _ in range(HALVINGS):
-            level_s = 0.5 * (low_s + high_s)
-            if sum(offer.takes(level_s) for offer in offers) < self.line.requests:
-                low_s = level_s
-            else:
-                high_s = level_s
-        return {offer.variant: offer.takes(high_s) for offer in offers}
+        found_s = level_s(
+            offers[0].alone_s,
+            max(offer.alone_s + offer.each_more_s * offer.room for offer in offers),
+            lambda at_s: sum(offer.takes(at_s) for offer in offers),
+            self.line.requests,
+        )
+        return {offer.variant: offer.takes(found_s) for offer in offers}
 
     def _offer(self, variant: str, hands: Hands, prompt: float, output: float, span_s: float) -> _Offer:
         pool = self.pools[variant]
