@@ -150,7 +150,9 @@ class Control:
         for _ in range(PAGES_SEEN):
             controller.on(EngineReported("m-1", 8, 1, None), 0.0)
         view = controller.state(0.0)
-        return replace(view, models=(replace(view.models[0], forecast=Expected(4.0, 60.0, True)),))
+        return replace(
+            view, models=(replace(view.models[0], forecast=Expected(4.0, 60.0, True, False, 500.0, 100.0)),)
+        )
 
 
 def exported(tmp_path):

@@ -21,7 +21,8 @@ from tidegate.core.events import (
 from tidegate.core.fleet import FleetController
 from tidegate.core.fleet import growth as pools
 from tidegate.core.fleet.coldstart import ColdStarts
-from tidegate.core.fleet.scaling.forecast import DAY_S, EVERY_S, Forecast
+from tidegate.core.fleet.scaling.days import DAY_S
+from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
 from tidegate.core.fleet.scaling.growth import Growth
 from tidegate.core.fleet.scaling.spikes import Spikes
 from tidegate.core.knowledge import FleetKnowledge, KnownRates
@@ -46,7 +47,8 @@ def test_a_restored_forecast_says_what_the_other_one_says(day, later, lead_s):
     """Two days of the same hours, then whatever comes."""
     forecast, step = Forecast(), 0
     for step in range(1, int(2 * DAY_S / EVERY_S)):
-        forecast.add(day[int(step * EVERY_S // 3600) % len(day)], step * EVERY_S)
+        asked = day[int(step * EVERY_S // 3600) % len(day)]
+        forecast.add(asked, step * EVERY_S, (500.0 + asked, 100.0) if step % 3 else None)
         forecast.floor(900.0, step * EVERY_S)
     restored = Forecast()
     restored.restore(written(forecast.remember(step * EVERY_S)), step * EVERY_S)

@@ -106,6 +106,11 @@ def _forecasts(view: FleetView) -> Iterator[GaugeMetricFamily]:
     rate = GaugeMetricFamily(
         "tidegate_expected_requests_per_second", "Expected within a lead time.", labels=("model",)
     )
+    tokens = GaugeMetricFamily(
+        "tidegate_expected_tokens_per_second",
+        "Of these requests' prompts and answers.",
+        labels=("model", "part"),
+    )
     believed = GaugeMetricFamily(
         "tidegate_forecast_believed", "1: the forecast has proven itself.", labels=("model",)
     )
@@ -115,9 +120,11 @@ def _forecasts(view: FleetView) -> Iterator[GaugeMetricFamily]:
     for model in view.models:
         if model.forecast is not None:
             rate.add_metric((model.model,), model.forecast.requests_per_s)
+            for part, length in zip(("prompt", "answer"), model.forecast.lengths or (), strict=False):
+                tokens.add_metric((model.model, part), model.forecast.requests_per_s * length)
             believed.add_metric((model.model,), float(model.forecast.is_believed))
             floor.add_metric((model.model,), float(model.forecast.sets_floor))
-    yield from (rate, believed, floor)
+    yield from (rate, tokens, believed, floor)
 
 
 def _shadows(view: FleetView) -> Iterator[GaugeMetricFamily]:

@@ -21,7 +21,7 @@ from tidegate.conformance.fitted import (
 )
 from tidegate.conformance.story import World
 from tidegate.core.events import EngineReported, SignalsReported
-from tidegate.core.fleet.scaling.forecast import PLACES
+from tidegate.core.fleet.scaling.days import PLACES
 from tidegate.core.knowledge import KnownRates
 from tidegate.core.types import CapacityFigures, LatencySummary, ModelDemand, ModelId, ReplicaId
 

@@ -23,7 +23,7 @@ def is_sane(number: float) -> bool:
 
 @value
 class KnownRates:
-    """What ``Forecast`` knows of one model's requests a second."""
+    """What ``Forecast`` knows of one model's requests a second, and how long they are."""
 
     at_s: float
     place: int
@@ -38,6 +38,9 @@ class KnownRates:
     compared: int
     is_believed: bool
     next_s: float | None
+    lengths: tuple[tuple[float, float] | None, ...] | None = None
+    """Mean prompt and answer of the requests in ``rates``, then of those in ``high``, then as last heard; None where nobody
+    said. None at all: of a version that knew requests only. With lengths, what is ``recent``, claimed and lost is work."""
 
 
 @value

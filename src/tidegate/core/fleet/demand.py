@@ -23,7 +23,7 @@ from tidegate.core.fleet.heard import (
     prompts_waiting,
 )
 from tidegate.core.fleet.scaling.forecast import EVERY_S, Forecast
-from tidegate.core.fleet.scaling.past import Past, Totals
+from tidegate.core.fleet.scaling.past import KEPT_S, Past, Totals
 from tidegate.core.fleet.scaling.policies import Demand
 from tidegate.core.fleet.scaling.sliding import PeakWindow
 from tidegate.core.knowledge import KnownRates, is_sane
@@ -96,9 +96,12 @@ class _Model:
     def foresee(self, now_s: float) -> None:
         """Tell the forecast what came."""
         if self.forecast.is_due(now_s):
-            rate = self.past.arrivals_per_s(EVERY_S, now_s)
+            past = self.past
+            rate, prompt = past.arrivals_per_s(EVERY_S, now_s), past.mean_prompt_tokens(EVERY_S, now_s)
+            # What has come has not all been answered: it will be as long as what was lately.
+            output = past.mean_output_tokens(EVERY_S, now_s) or past.mean_output_tokens(KEPT_S, now_s)
             if rate is not None:
-                self.forecast.add(rate, now_s)
+                self.forecast.add(rate, now_s, None if prompt is None or output is None else (prompt, output))
 
 
 class DemandBook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import ceil, inf
 
 from tidegate.core.effects import Decision, Prediction, Shadowed
@@ -282,7 +283,7 @@ class Plan:
         if told is None:
             return None
         sets_floor = told.is_believed and SETS_FLOOR in self._basis.proposal.inputs
-        return Expected(told.requests_per_s, told.ahead_s, told.is_believed, sets_floor)
+        return replace(told, sets_floor=sets_floor)
 
     @property
     def shadowed(self) -> Shadowed | None:
@@ -424,6 +425,8 @@ def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:
         inputs["expected_per_s"] = told.requests_per_s
         inputs["expected_within_s"] = told.ahead_s
         inputs["forecast_is_believed"] = float(told.is_believed)
+        if told.lengths is not None:
+            inputs["expected_prompt_tokens"], inputs["expected_output_tokens"] = told.lengths
     if traffic is not None:
         inputs["arrivals_per_s"] = traffic.arrivals_per_s
         inputs["mean_prompt_tokens"] = traffic.prompt_tokens

@@ -12,7 +12,8 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from tidegate.core.effects import Prefetch
 from tidegate.core.events import WeightsSeen
 from tidegate.core.fleet.artifacts import ArtifactBook
-from tidegate.core.fleet.scaling.forecast import DAY_S, Forecast
+from tidegate.core.fleet.scaling.days import DAY_S
+from tidegate.core.fleet.scaling.forecast import Forecast
 from tidegate.core.settings import Prefetching
 from tidegate.core.types import ModelId
 

@@ -1,12 +1,15 @@
 """A floor from the days before: believed when it has proven itself, demoted when it has not, and never wild."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.core.fleet.scaling.forecast import DAY_S, EVERY_S, PLACE_S, Aside, Before, Forecast
+from tidegate.core.fleet.scaling.days import DAY_S, PLACE_S, Before
+from tidegate.core.fleet.scaling.forecast import EVERY_S, Aside, Forecast
+from tidegate.core.fleet.scaling.worth import worth
 
 LEAD_S = 900.0
 
@@ -37,7 +40,7 @@ def test_a_step_that_comes_each_morning_is_expected_on_the_third():
     now_s = (2 + 8.9 / 24) * DAY_S
 
     assert forecast.is_believed
-    assert forecast.floor(LEAD_S, now_s) == pytest.approx(tide(now_s + LEAD_S), rel=0.1)
+    assert forecast.floor(LEAD_S, now_s).requests_per_s == pytest.approx(tide(now_s + LEAD_S), rel=0.1)
     assert tide(now_s) < 0.7 * tide(now_s + LEAD_S)
 
 
@@ -48,6 +51,63 @@ def test_where_the_tide_no_longer_comes_it_is_demoted():
     fed(lambda at_s: 4.0, 1.5, forecast, 2)
 
     assert not forecast.is_believed
+
+
+# ---- how long requests are ----
+
+
+def essays(at_s):
+    """Prompts of 500 tokens, and from nine to noon of 8,000; the answers are 200 long at all hours."""
+    return (8_000.0 if 9 <= at_s % DAY_S / 3600 < 12 else 500.0), 200.0
+
+
+def told_of(lengths, days, forecast=None, since_days=0.0):
+    """Two requests a second at all hours, with these lengths."""
+    forecast = forecast or Forecast(0.05)
+    for step in range(int(since_days * DAY_S / EVERY_S), int((since_days + days) * DAY_S / EVERY_S)):
+        now_s = (step + 1) * EVERY_S
+        forecast.add(2.0, now_s, lengths(now_s - EVERY_S))
+        forecast.floor(LEAD_S, now_s)
+    return forecast
+
+
+def test_long_prompts_at_nine_are_expected_though_no_more_requests_come():
+    morning = 2 + 8.8 / 24
+    forecast = told_of(essays, morning)
+    at_nine = forecast.floor(LEAD_S, morning * DAY_S)
+
+    assert forecast.is_believed
+    assert at_nine.requests_per_s == pytest.approx(2.0)
+    # They were 8,000 long. Three times what the last hour has asked for is the most that is said.
+    assert worth(at_nine.lengths) == pytest.approx(3.0 * worth((500.0, 200.0)), rel=0.001)
+    assert at_nine.lengths == (pytest.approx(3_300.0), pytest.approx(200.0))
+    assert told_of(lambda _: None, morning).is_believed is False, "a count of requests knows nothing of it"
+
+
+def test_where_prompts_are_long_no_more_it_is_demoted():
+    forecast = told_of(essays, 2.0)
+    assert forecast.is_believed
+    told_of(lambda _: (500.0, 200.0), 1.5, forecast, 2.0)
+
+    assert not forecast.is_believed
+
+
+def test_days_of_which_only_requests_are_known_count_as_long_as_those_of_now():
+    """A file of a former version has no lengths. The step at nine stays, whatever a request is worth."""
+    now_s = (2 + 8.9 / 24) * DAY_S
+    former = replace(fed(tide, 2 + 8.9 / 24).remember(now_s), lengths=None)
+    forecast = Forecast(0.05)
+    forecast.restore(former, now_s)
+    for step in range(1, 4):
+        forecast.add(tide(now_s), now_s + step * EVERY_S, (16_000.0, 900.0))
+
+    assert forecast.is_believed
+    expected = forecast.floor(LEAD_S, now_s + 3 * EVERY_S)
+    assert expected.requests_per_s == pytest.approx(tide(now_s + LEAD_S), rel=0.1)
+    assert expected.lengths == (16_000.0, 900.0)
+
+
+# ---- what it adds ----
 
 
 def test_what_is_held_anyway_is_no_merit_of_the_forecast():
@@ -97,7 +157,7 @@ def test_twice_the_traffic_of_yesterday_is_expected_to_stay_that():
     fed(lambda at_s: 1.5 * tide(at_s), 0.3, forecast, 2)
     now_s = 2.3 * DAY_S
 
-    assert forecast.floor(LEAD_S, now_s) == pytest.approx(1.5 * tide(now_s + LEAD_S), rel=0.15)
+    assert forecast.floor(LEAD_S, now_s).requests_per_s == pytest.approx(1.5 * tide(now_s + LEAD_S), rel=0.15)
 
 
 @settings(max_examples=8, deadline=None)
@@ -111,10 +171,14 @@ def test_it_says_at_most_three_times_the_highest_of_the_last_hour(rates, last_ho
     days = [*rates, *rates, *rates, *last_hour]
     for number, rate in enumerate(days):
         forecast.add(rate, number * 300.0)
-    forecast.is_believed = True
-    floor = forecast.floor(LEAD_S, len(days) * 300.0)
+    now_s = len(days) * 300.0
+    believed = Forecast(0.05)
+    believed.restore(replace(forecast.remember(now_s), is_believed=True), now_s)
+    floor = believed.floor(LEAD_S, now_s)
 
-    assert floor is None or 0.0 <= floor <= 3.0 * max(last_hour) * 1.001  # rates are kept with four digits
+    assert (
+        floor is None or 0.0 <= floor.requests_per_s <= 3.0 * max(last_hour) * 1.001
+    )  # rates are kept with four digits
 
 
 def test_on_a_holiday_it_says_at_most_three_times_what_the_last_hour_has_seen():
@@ -126,7 +190,7 @@ def test_on_a_holiday_it_says_at_most_three_times_what_the_last_hour_has_seen():
 
     assert forecast.is_believed
     assert tide(now_s + LEAD_S) > 12.0
-    assert forecast.floor(LEAD_S, now_s) == pytest.approx(0.6)
+    assert forecast.floor(LEAD_S, now_s).requests_per_s == pytest.approx(0.6)
 
 
 # ---- what came before ----

@@ -15,7 +15,8 @@ from tidegate.core.events import (
     WeightsSeen,
 )
 from tidegate.core.fleet import FleetController
-from tidegate.core.fleet.scaling.forecast import DAY_S, Expected
+from tidegate.core.fleet.scaling.days import DAY_S
+from tidegate.core.fleet.scaling.forecast import Expected
 from tidegate.core.knowledge import GOOD_FOR_S, FleetKnowledge
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.scaling_settings import LawSettings, ScalingPolicy
@@ -44,9 +45,9 @@ def written(knowledge):
 class Days:
     """A controller, replicas that serve ``start_s`` after their launch, and a gateway that reports each ten seconds."""
 
-    def __init__(self, spec, start_s=300.0):
-        self.world, self.spec, self.start_s = World(), spec, start_s
-        self.came = 0.0
+    def __init__(self, spec, start_s=300.0, prompt=lambda _: PROMPT):
+        self.world, self.spec, self.start_s, self.prompt = World(), spec, start_s, prompt
+        self.came = self.prompts = 0.0
         self.launched = {}
         self.desired = []
         """Moment and number, when it changed."""
@@ -54,7 +55,7 @@ class Days:
     def begin(self, at, knowledge=None, adopted=0):
         self.world = World()
         self.launched.clear()
-        self.came = 0.0
+        self.came = self.prompts = 0.0
         if knowledge is not None:
             self.world.on(KnowledgeRestored(knowledge), at)
         for number in range(adopted):
@@ -66,6 +67,7 @@ class Days:
         at = since
         while at < until:
             self.came += rate(at) * STEP_S
+            self.prompts += rate(at) * STEP_S * self.prompt(at)
             self._turn(DemandReported(self._report(rate(at))), at)
             self._turn(Tick(), at)
             for replica_id in [r for r, ordered_s in self.launched.items() if at >= ordered_s + self.start_s]:
@@ -105,7 +107,7 @@ class Days:
             output_tokens_total=ended * OUTPUT,
             oldest_wait_s=0.0,
             last_active_s=None,
-            prompt_tokens_total=int(self.came) * PROMPT,
+            prompt_tokens_total=int(self.prompts),
         )
         loads = tuple(
             ReplicaLoad(r.replica_id, int(running / len(serving)) if r in serving else 0, 0) for r in routes
@@ -254,12 +256,33 @@ def test_what_is_expected_is_said_in_the_reason_in_the_inputs_and_to_whoever_loo
     assert (before.forecast.is_believed, before.forecast.sets_floor) == (True, False)
     assert "the days before" not in before.decision.because
     lead_s = after.decision.inputs["lead_s"]
-    assert after.forecast == Expected(pytest.approx(6.0), lead_s, True, True)
-    assert "held for the 6.00 requests/s that the days before let expect within" in after.decision.because
+    assert after.forecast == Expected(pytest.approx(6.0), lead_s, True, True, PROMPT, OUTPUT)
+    assert (
+        "held for the 6.00 requests/s of 500 and 100 tokens that the days before let expect within"
+        in after.decision.because
+    )
     inputs = after.decision.inputs
     assert inputs["expected_per_s"] == pytest.approx(6.0)
     assert (inputs["expected_within_s"], inputs["forecast_is_believed"]) == (lead_s, 1.0)
     assert inputs["forecast_sets_floor"] == 1.0
+    assert (inputs["expected_prompt_tokens"], inputs["expected_output_tokens"]) == (PROMPT, OUTPUT)
+
+
+def test_long_prompts_of_each_morning_are_provided_for_though_no_more_requests_come():
+    """Two a second at all hours, of 1,500 tokens, and from nine to five of 6,000. A replica carries fewer of those, and at
+    five to nine of the third day as many are started as will be needed."""
+
+    def prompt(at_s):
+        return 6_000.0 if 9 <= at_s % DAY_S / HOUR_S < 17 else 1_500.0
+
+    days = Days(spec(), prompt=prompt).begin(0.0).run(0.0, EIGHT_FIFTY, lambda _: 2.0)
+    before = days.world.desired()
+    days.run(EIGHT_FIFTY, EIGHT_FIFTY + 400, lambda _: 2.0)
+
+    said = days.world.decisions[-1]
+    assert days.world.desired() > before
+    assert said.inputs["expected_prompt_tokens"] > 4_000.0
+    assert said.inputs["forecast_sets_floor"] == 1.0
 
 
 def test_any_law_has_the_mornings_replicas_with_the_forecast_beside_it(two_days):
@@ -278,7 +301,9 @@ def test_any_law_has_the_mornings_replicas_with_the_forecast_beside_it(two_days)
     assert alone.world.desired() <= 3
     assert alone.world.view(EIGHT_FIFTY + 400).forecast is None
     assert beside.world.desired() > alone.world.desired()
-    assert beside.world.decisions[-1].because.startswith("forecast: 6.00 requests/s are expected within")
+    assert beside.world.decisions[-1].because.startswith(
+        "forecast: 6.00 requests/s of 500 and 100 tokens are expected within"
+    )
     assert beside.world.view(EIGHT_FIFTY + 400).forecast.sets_floor
 
 

@@ -8,7 +8,7 @@ from tidegate.core.effects import Prefetch
 from tidegate.core.events import ReplicaSeen, Tick, WeightsSeen
 from tidegate.core.fleet.artifacts import ArtifactBook, joined_spread
 from tidegate.core.fleet.coldstart import ColdStarts
-from tidegate.core.fleet.scaling.forecast import DAY_S
+from tidegate.core.fleet.scaling.days import DAY_S
 from tidegate.core.lifecycle import Seen, State
 from tidegate.core.scaling_settings import Scaling
 from tidegate.core.settings import FleetModel, Prefetching, Restarts

@@ -5,9 +5,10 @@ It owns what is learned and decides nothing. Each look takes in the situation on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
+from tidegate.core.fleet.scaling.carrying import KEPT_FOR_S, Carrying
 from tidegate.core.fleet.scaling.clients import Clients
 from tidegate.core.fleet.scaling.estimates import (
     Estimate,
@@ -18,9 +19,9 @@ from tidegate.core.fleet.scaling.estimates import (
     by_ledger,
     drain_time_s,
 )
-from tidegate.core.fleet.scaling.fullest import Full, full_replica
+from tidegate.core.fleet.scaling.forecast import Expected
+from tidegate.core.fleet.scaling.fullest import Full
 from tidegate.core.fleet.scaling.growth import RISK, Growth
-from tidegate.core.fleet.scaling.perreplica import Pace
 from tidegate.core.fleet.scaling.policies.base import Situation
 from tidegate.core.fleet.scaling.rates import Arrivals
 from tidegate.core.fleet.scaling.shortfall import growth_per_s, line_then
@@ -38,16 +39,7 @@ GROWTH_LEADS = 2.0
 RESERVE_RATIO = 0.5
 """What is held for growth is at most so much of the demand, and one replica as soon as it is known how that grows: a flash
 crowd is not held for."""
-LENGTHS_S = (30.0, 60.0, 150.0, 600.0)
-LENGTHS_LEAST = 500
-"""Answers whose mean length is known to a twentieth, when lengths vary as much as their mean."""
 RATE_S = 30.0
-FULL_EVERY_S = 5.0
-KEPT_FOR_S = 60.0
-"""A promise that has been kept for so long with a backlog is kept with a backlog."""
-DERATE, RERATE, DERATE_LEAST = 0.97, 1.003, 0.5
-"""Each ten seconds: while a promise is broken that should be kept, and while it is kept."""
-DERATE_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +67,8 @@ class Reading:
     """For how long nobody has waited: latencies of the last minute are of no backlog, if this is longer."""
     knows_growth: bool
     """It has been seen for a few lead times how demand grows."""
-    foreseen_per_s: float | None = None
-    """Requests a second that are expected, where it is the forecast that sets the reserve."""
+    foreseen: Expected | None = None
+    """What is expected, where it is the forecast that sets the reserve."""
 
     @property
     def ledger(self) -> float:
@@ -93,55 +85,49 @@ class Reader:
     """One model's sources."""
 
     def __init__(self, scaling: Scaling) -> None:
-        self._scaling = scaling
-        self._arrivals, self._pace, self._clients = Arrivals(), Pace(), Clients()
+        self._arrivals, self._clients, self._carrying = Arrivals(), Clients(), Carrying(scaling)
         self._memory, self._latency, self._growth = Memory(), Latency(), Growth(_risk(scaling))
-        self._full: Full | None = None
-        self._full_until_s = 0.0
-        self._trust = 1.0
-        """In what a replica is thought to carry; below 1 when promises were broken at less."""
-        self._trust_next_s = 0.0
         self._excess_since_s: float | None = None
         self._waited_s = -inf
         """When somebody last waited."""
         self._full_since_s = inf
         """Since when there has been more than full replicas hold; now, if there is not."""
-        self._foreseen: float | None = None
+        self._foreseen: Expected | None = None
 
     def __repr__(self) -> str:
-        return f"<Reader {self._pace!r} {self._growth!r} {self._clients!r} trust={self._trust:.2f}>"
+        return f"<Reader {self._carrying!r} {self._growth!r} {self._clients!r}>"
 
     def under(self, scaling: Scaling) -> Reader:
         """The same with other settings."""
-        self._scaling, self._full = scaling, None
+        self._carrying.under(scaling)
         self._growth.risk = _risk(scaling)
         return self
 
     def remember(self, bursts_s: tuple[float, ...], now_s: float) -> KnownTidal:
         """What outlives this process, with what the law has learned beside."""
-        return KnownTidal(self._pace.remember(), self._growth.remember(now_s), self._trust, bursts_s)
+        pace, trust = self._carrying.remember()
+        return KnownTidal(pace, self._growth.remember(now_s), trust, bursts_s)
 
     def restore(self, known: KnownTidal, now_s: float) -> None:
         """Go on from what a former process knew."""
-        self._pace.restore(known.pace, now_s)
+        self._carrying.restore(known.pace, known.trust, now_s)
         self._growth.restore(known.growth, now_s)
-        self._trust = known.trust if DERATE_LEAST <= known.trust <= 1.0 else 1.0
-        self._full = None
 
     def look(self, seen: Situation, now_s: float) -> Reading:
         """Take in the situation."""
         demand, past = seen.demand, seen.demand.past
         lead_s = (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
         self._arrivals.look(past, now_s)
-        self._pace.look(past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others)
         self._clients.look(past, now_s)
         memory = self._memory.look(seen, now_s)
-        full = self._fullest(seen, now_s)
+        full = self._carrying.look(seen, self._memory.room, now_s)
         latency = self._latency.look(seen, full, now_s)
         load = self._load(seen, full, lead_s, now_s)
         ledger = by_ledger(demand, full, load, now_s)
         backlog = by_backlog(demand, demand.capacity, seen.promise, load, now_s)
-        self._doubt(seen, latency, ledger, now_s)
+        self._carrying.doubt(
+            latency.replicas, ledger.replicas or 0.0, seen.strength, self._latency.broken_s(now_s), now_s
+        )
         return Reading(
             full,
             load,
@@ -154,67 +140,6 @@ class Reader:
             self._knows_growth(lead_s),
             self._foreseen,
         )
-
-    # ---- what a replica carries ----
-
-    def _fullest(self, seen: Situation, now_s: float) -> Full:
-        if self._full is None or now_s >= self._full_until_s:
-            self._full_until_s = now_s + FULL_EVERY_S
-            self._full = full_replica(
-                self._pace,
-                seen.demand.capacity,
-                self._lengths(seen, now_s),
-                seen.promise,
-                self._most(seen),
-                self._room(seen, now_s),
-                seen.serving,
-                self._pace.most_per_s(now_s),
-                gave_up=self._full is not None and self._full.token_alone_s is not None,
-            )
-        full, trust = self._full, self._trust
-        if trust >= 1.0 or full.requests_per_s is None:
-            return full
-        brim = full.brim_per_s or full.requests_per_s
-        return replace(
-            full,
-            batch=max(1.0, trust * full.batch),
-            requests_per_s=trust * full.requests_per_s,
-            brim_per_s=trust * brim,
-        )
-
-    def _most(self, seen: Situation) -> tuple[float, str]:
-        target = self._scaling.concurrency_target
-        if target is not None and target < seen.slots:
-            return target, "concurrency_target"
-        return float(seen.slots), "slots"
-
-    def _lengths(self, seen: Situation, now_s: float) -> tuple[float, float] | None:
-        """Mean prompt and answer over the shortest span that has enough of them, or over the longest."""
-        past = seen.demand.past
-        for span_s in LENGTHS_S:
-            if (past.ended_per_s(span_s, now_s) or 0.0) * span_s >= LENGTHS_LEAST:
-                break
-        prompt, output = past.mean_prompt_tokens(span_s, now_s), past.mean_output_tokens(span_s, now_s)
-        return None if prompt is None or output is None else (prompt, output)
-
-    def _room(self, seen: Situation, now_s: float) -> float | None:
-        if self._memory.room is not None:
-            return self._memory.room
-        lengths, capacity = self._lengths(seen, now_s), seen.demand.capacity
-        if lengths is None or capacity is None or capacity.kv_tokens is None:
-            return None
-        return capacity.kv_tokens / max(1.0, lengths[0] + lengths[1] / 2)
-
-    def _doubt(self, seen: Situation, latency: Estimate, ledger: Estimate, now_s: float) -> None:
-        """A promise broken at a load that should be fine says that a replica carries less than was thought."""
-        if now_s < self._trust_next_s or latency.replicas is None or not seen.strength:
-            return
-        self._trust_next_s = now_s + DERATE_EVERY_S
-        is_fine = (ledger.replicas or 0.0) <= seen.strength and self._pace.settled_s(now_s) > 2 * KEPT_FOR_S
-        if self._latency.broken_s(now_s) > KEPT_FOR_S and is_fine:
-            self._trust = max(DERATE_LEAST, DERATE * self._trust)
-        elif latency.replicas <= seen.strength:
-            self._trust = min(1.0, RERATE * self._trust)
 
     # ---- what is asked for ----
 
@@ -272,11 +197,17 @@ class Reader:
         there = past.mean_concurrency(RATE_S, now_s) or 0.0
         reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
         forecast = seen.demand.forecast
-        floor = None if forecast is None else forecast.floor(lead_s, now_s, brim * (steady + reserve))
-        if floor is None or floor / brim - steady <= reserve:
+        expected = None if forecast is None else forecast.floor(lead_s, now_s, brim * (steady + reserve))
+        if expected is None:
             return reserve
-        self._foreseen = floor
-        return floor / brim - steady
+        if expected.lengths is not None:
+            then = self._carrying.look_at(seen, expected.lengths, self._memory.room, now_s)
+            brim = then.brim_per_s or brim
+        foreseen = expected.requests_per_s / brim - steady
+        if foreseen <= reserve:
+            return reserve
+        self._foreseen = expected
+        return foreseen
 
 
 def _risk(scaling: Scaling) -> float:

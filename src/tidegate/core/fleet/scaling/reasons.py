@@ -22,9 +22,11 @@ def said(scaling: Scaling, seen: Situation, reading: Reading, by: str, asked: in
         words += f", {load.excess:.0f} waiting beyond that" if load.excess >= 1 else ""
         verb = "need"
     words += _beyond(full, seen.promise)
-    if reading.foreseen_per_s is not None:
-        words += f", {reading.reserve:.2f} held for the {reading.foreseen_per_s:.2f} requests/s that the days before"
-        words += f" let expect within {reading.lead_s:.0f} s"
+    if reading.foreseen is not None:
+        words += (
+            f", {reading.reserve:.2f} held for the {reading.foreseen.said} that the days before let expect"
+        )
+        words += f" within {reading.lead_s:.0f} s"
     elif reading.reserve > 0.005:
         words += f", {reading.reserve:.2f} held for growth in {reading.lead_s:.0f} s"
     words += ", one in place of a start that is overdue" if is_late else ""
@@ -84,7 +86,7 @@ def inputs_of(reading: Reading, needed: float, held: int) -> dict[str, float]:
         "excess": reading.load.excess,
         "clients_wait": float(reading.clients_wait),
     }
-    if reading.foreseen_per_s is not None:
+    if reading.foreseen is not None:
         inputs[SETS_FLOOR] = 1.0
     if reading.full.requests_per_s is not None:
         inputs["requests_per_s_each"] = reading.full.requests_per_s

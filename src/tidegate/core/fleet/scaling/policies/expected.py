@@ -3,7 +3,8 @@
 It is a floor, to stand beside a law that follows demand (``also: [forecast]``), as a schedule does that learns its own
 hours. ``tidal`` has it built in, from the same forecaster (``scaling.forecast``), which has to prove itself first.
 
-What one request takes is as it was when requests last ended: before a rise from nothing nobody asks.
+How long requests will be is expected too. Where nobody has said that of earlier days, what one takes is as it was when
+requests last ended: before a rise from nothing nobody asks.
 """
 
 from __future__ import annotations
@@ -49,18 +50,19 @@ class Floor:
         if prompt is not None and output is not None:
             self._one_s = busy_s(seen, prompt, output)
         lead_s = law.lead_s or (seen.readiness.quantile_s(LEAD_RATIO) or LEAD_UNKNOWN_S) + NOTICED_S
-        rate = None if foresees is None else foresees.floor(lead_s, now_s)
-        if rate is None:
+        expected = None if foresees is None else foresees.floor(lead_s, now_s)
+        if expected is None:
             return _none(seen, "no forecast has proven itself")
-        if self._one_s is None:
+        one_s = self._one_s if expected.lengths is None else busy_s(seen, *expected.lengths)
+        if one_s is None:
             return _none(seen, "how long its requests are is not known")
-        busy = rate * self._one_s / law.utilization
+        busy = expected.requests_per_s * one_s / law.utilization
         asked = ceil(busy - 1e-9)
         because = (
-            f"{rate:.2f} requests/s are expected within {lead_s:.0f} s, from earlier days, and keep {busy:.2f} replicas "
+            f"{expected.said} are expected within {lead_s:.0f} s, from earlier days, and keep {busy:.2f} replicas "
             f"{100 * law.utilization:.0f} % busy"
         )
-        inputs = {"busy_s": self._one_s, "lead_s": lead_s, SETS_FLOOR: 1.0}
+        inputs = {"busy_s": one_s, "lead_s": lead_s, SETS_FLOOR: 1.0}
         return Answer(seen.within(asked), asked, because, None, inputs)
 
 
