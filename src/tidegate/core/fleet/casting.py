@@ -71,7 +71,8 @@ class Casting:
             least = max(least, min(proposal.wanted, most))
             most = most if plan.hand.at_least else least
         staying = [member.share for member in members if member.can_stay]
-        is_enough = sum(staying) >= need - EPS and len(staying) >= least
+        # What falls short of a least number alone is no reason to exchange anybody: a mix of others would find no room either.
+        is_enough = sum(staying) >= need - EPS
         offers = self._offers(plan, members, replicas, launching, now_s, is_enough=is_enough)
         serving = sum(member.share for member in members if member.reach is Reach.SERVES)
         if serving < need - EPS and (not serving or any(m.reach in _FILL_IN for m in members)):

@@ -7,6 +7,7 @@ import pytest
 from tidegate.core.effects import Launch
 from tidegate.core.events import ReplicaAdopted, ScaledByHand
 from tidegate.core.lifecycle import Seen
+from tidegate.core.nodes import Gpu, Node
 from tidegate.core.settings import Variant
 from tidegate.core.types import Address, ModelId, ReplicaId
 
@@ -278,6 +279,31 @@ def test_a_number_set_by_hand_counts_replicas_of_whatever_variant(world, mixed):
     assert serving(world) == ["m-2"], (
         "the dearest for what it carries goes first, and a hand is obeyed at once"
     )
+
+
+@pytest.mark.parametrize("least", ["min_replicas", "hand"])
+@pytest.mark.parametrize("cost_per_h", [8.0, 10.0, 13.0])
+def test_a_number_for_which_the_caps_leave_no_room_starts_what_fits_and_keeps_it(
+    world, mixed, least, cost_per_h
+):
+    gpus = Node("local", tuple(Gpu(n, None, "h100" if n < 2 else "l40s") for n in range(4)))
+    by_hand = least == "hand"
+    spec = mixed(min_replicas=0 if by_hand else 6, max_replicas=6)
+    world.configure(0, {M: spec}, [gpus], max_cost_per_h=cost_per_h)
+    if by_hand:
+        world.on(ScaledByHand(M, 6, 600.0), 0)
+    for at in range(1, 120):
+        for name, state in world.states().items():
+            if state == "requested":
+                world.seen(at, name, Seen.STARTING)
+            elif state == "starting" and at % 3 == 0:
+                world.ready(at, name, 9000 + int(name[2:]))
+            elif state in {"stopping", "draining"}:
+                world.exited(at, name)
+        world.run(at, at)
+    assert len(launched(world)) <= 4, "four GPUs, and nobody is given up for who would find no room either"
+    assert len(serving(world)) == len(launched(world)) >= 2
+    assert world.decisions[-1].held_by in {"fleet.gpus", "fleet.max_cost"}
 
 
 def test_a_small_one_that_fails_to_come_up_in_time_is_given_up_and_the_large_one_tried(world, mixed):
