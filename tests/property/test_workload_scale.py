@@ -85,6 +85,11 @@ def test_two_parts_are_the_whole(moments, cut_s):
     assert all(moment >= 0 for moment in late.arrived_s)
 
 
+def test_a_factor_that_moves_requests_beyond_a_hundred_years_is_refused():
+    with pytest.raises(ValueError, match=r"after 1e\+11 s, and 3.2e\+09 is the most"):
+        scaled_time(trace_of([0.0, 1.0]), 1e11)
+
+
 @pytest.mark.parametrize("factor", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_factor_that_makes_no_trace_is_refused(factor):
     with pytest.raises(ValueError, match="above 0"):

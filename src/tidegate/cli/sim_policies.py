@@ -15,7 +15,7 @@ import click
 import yaml
 
 from tidegate.cli.sim_engines import profile_for, setup_of
-from tidegate.config import Settings, parse
+from tidegate.config import PolicyError, Settings, parse
 from tidegate.config.constants import laws_of
 from tidegate.config.schema import SECTIONS, keys_of
 from tidegate.core.scaling_settings import DAY_S, Promise, ScalingPolicy, SloKeda
@@ -142,7 +142,11 @@ def _settings(file: Path | None, wishes: Wishes, trace: Trace) -> Settings:
     for change in wishes.sets:
         _set(document, change)
     base = file.absolute().parent if file else Path.cwd()
-    return parse(yaml.safe_dump(document, sort_keys=False), f"{source} with --set", base=base)
+    together = f"{source} with --set"
+    try:
+        return parse(yaml.safe_dump(document, sort_keys=False), together, base=base)
+    except PolicyError as error:  # the lines are those of a text that nobody has seen
+        raise PolicyError(together, [replace(problem, line=None) for problem in error.problems]) from None
 
 
 def built_in(wishes: Wishes, trace: Trace) -> dict[str, Any]:

@@ -63,7 +63,10 @@ def load_trace(wanted: Wanted, dice: Dice) -> Reading:
     if (wanted.from_s, wanted.until_s) != (0.0, inf):
         trace = between(trace, wanted.from_s, wanted.until_s)
     if wanted.time_scale != 1.0:
-        trace = scaled_time(trace, wanted.time_scale)
+        try:
+            trace = scaled_time(trace, wanted.time_scale)
+        except ValueError as error:
+            raise click.UsageError(f"--time-scale: {error}") from None
     if not len(trace):
         message = f"{wanted.path}: no request is left of it; {reading.broken}"
         raise click.UsageError(message)

@@ -101,6 +101,9 @@ def parsed_law(policy: ScalingPolicy, text: str) -> tuple[tuple[str, float], ...
     given: dict[str, float | str] = {}
     for part in filter(None, text.split(",")):
         key, _, written = part.partition("=")
+        if key in given:
+            message = f"{key} is there twice"
+            raise ValueError(message)
         number = re.fullmatch(r"\d+(\.\d+)?(e-\d+)?", written)
         try:
             given[key] = CONSTANT.read(float(written) if number else written)

@@ -59,6 +59,7 @@ def _findings(policy: Policy, base: Path) -> Iterator[Finding]:
     yield from _devices(policy)
     yield from _timezone(policy)
     yield from _shared_addresses(policy)
+    yield from _own_addresses(policy)
     yield from _shared_names(policy)
     yield from _shifts(policy)
     if not policy.models:
@@ -164,7 +165,17 @@ def _shared_addresses(policy: Policy) -> Iterator[Finding]:
             owner = owners.setdefault(one_spelling(where), path)
             if owner != path:
                 yield Finding(path, written, f"{dotted(owner)} has this address already", (path, owner))
-            for own in _listeners(policy):
+
+
+def _own_addresses(policy: Policy) -> Iterator[Finding]:
+    """What is sent to ourselves comes back for ever, engines' requests and spilt ones alike."""
+    for name, model in policy.models.items():
+        written_by = list(_addresses(("models", name), model))
+        if model.spill is not None:
+            written_by.append((("models", name, "spill", "address"), model.spill.address))
+        for path, written in written_by:
+            where = address(written)
+            for own in _listeners(policy) if where is not None else ():
                 if own.port == where.port != 0 and _overlap(own.host, where.host):
                     message = f"Tidegate itself listens there ({dotted(own.path)})"
                     yield Finding(path, written, message, (path, own.path))

@@ -55,10 +55,11 @@ def weekdays() -> Kind:
             return tuple(range(7))
         found: set[int] = set()
         for part in value.split(",") if isinstance(value, str) else [""]:
-            first, _, last = part.strip().partition("-")
-            if first not in DAYS or (last or first) not in DAYS:
+            first, dash, last = part.strip().partition("-")
+            last = last if dash else first
+            if first not in DAYS or last not in DAYS:
                 raise ValueError(f"it must be {allowed}")
-            start, length = DAYS.index(first), (DAYS.index(last or first) - DAYS.index(first)) % 7
+            start, length = DAYS.index(first), (DAYS.index(last) - DAYS.index(first)) % 7
             found |= {(start + day) % 7 for day in range(length + 1)}
         return tuple(sorted(found))
 

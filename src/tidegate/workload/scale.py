@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Sequence
 
 from tidegate.core.types import Dice
+from tidegate.workload.arrival import MOST_S
 from tidegate.workload.chance import chosen
 from tidegate.workload.columns import Blocks, Names
 from tidegate.workload.traces import Trace
@@ -23,7 +24,11 @@ def scaled_time(trace: Trace, factor: float) -> Trace:
     Rows, their order and everything else they say stay as they are; deadlines too, being promises.
     """
     _check_positive(factor)
-    return trace.at(array("d", [moment * factor for moment in trace.arrived_s]))
+    moments = array("d", [moment * factor for moment in trace.arrived_s])
+    if moments and max(moments) > MOST_S:
+        message = f"the factor is {factor:g}; the last request would come after {max(moments):g} s, and {MOST_S:g} is the most"
+        raise ValueError(message)
+    return trace.at(moments)
 
 
 def scaled_rate(trace: Trace, factor: float, dice: Dice) -> Trace:

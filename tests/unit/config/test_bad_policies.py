@@ -326,6 +326,10 @@ KINDS = {
             "utilization, stable_window, panic_window, panic_ratio, up_rate, down_rate, scale_down_delay, grace_delay, every"
         ),
     ),
+    "a constant twice": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {also: ['ray:target=1,target=2']}}}",
+        "line 1: models.m.scaling.also[0] is ray:target=1,target=2; target is there twice",
+    ),
     "several laws in one place": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {also: [queue + slo]}}}",
         "line 1: models.m.scaling.also[0] is queue + slo; it must be one law; each has a place of its own in the list",
@@ -352,6 +356,13 @@ KINDS = {
     "a schedule beyond the maximum": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {max_replicas: 2, schedule: [{replicas: 3}]}}}",
         "line 1: models.m.scaling.schedule[0].replicas is 3; it must be at most max_replicas, which is 2",
+    ),
+    "a span of days without an end": (
+        "models: {m: {engine: vllm, weights: a/b, scaling: {schedule: [{replicas: 1, days: mon-}]}}}",
+        (
+            "line 1: models.m.scaling.schedule[0].days is mon-; it must be daily, or days and spans of days of mon, tue, "
+            "wed, thu, fri, sat, sun, such as mon-fri or tue,sat"
+        ),
     ),
     "cron without a schedule": (
         "models: {m: {engine: vllm, weights: a/b, scaling: {policy: cron}}}",
@@ -722,6 +733,10 @@ KINDS = {
     "our own address": (
         "models: {m: {engine: openai, static: ['http://localhost:8400']}}",
         "line 1: models.m.static[0] is http://localhost:8400; Tidegate itself listens there (gateway.port)",
+    ),
+    "our own address as an upstream": (
+        SPILL.format(more="address: 'http://127.0.0.1:8400/v1'"),
+        "line 1: models.m.spill.address is http://127.0.0.1:8400/v1; Tidegate itself listens there (gateway.port)",
     ),
     "more replicas than addresses": (
         "models: {m: {engine: openai, static: ['http://h:1'], scaling: {max_replicas: 3}}}",
