@@ -175,7 +175,9 @@ def _own_addresses(policy: Policy) -> Iterator[Finding]:
             written_by.append((("models", name, "spill", "address"), model.spill.address))
         for path, written in written_by:
             where = address(written)
-            for own in _listeners(policy) if where is not None else ():
+            if where is None:
+                continue
+            for own in _listeners(policy):
                 if own.port == where.port != 0 and _overlap(own.host, where.host):
                     message = f"Tidegate itself listens there ({dotted(own.path)})"
                     yield Finding(path, written, message, (path, own.path))
