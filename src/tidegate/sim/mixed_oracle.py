@@ -18,6 +18,8 @@ from tidegate.sim.oracle import Oracle, Way, changed, undominated
 
 GRID_MOST = 400
 """Fleets looked at in each slot. Beyond that only as many of each kind as the run had."""
+FLEETS_MOST = 20_000
+"""And if these are more, none: minutes would become hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +111,11 @@ def cheapest_mix(duties: MixedDuties, most: Sequence[int]) -> Oracle:
     """The least that any fleet of up to so many of each kind can cost that does all its duties.
 
     Raises:
-        ValueError: so many cannot do that in time.
+        ValueError: so many cannot do that in time, or there are too many fleets to look at.
     """
+    if _grid(most) > FLEETS_MOST:
+        message = f"up to {' and '.join(map(str, most))} replicas make {_grid(most):,} fleets; {FLEETS_MOST:,} can be looked at"
+        raise ValueError(message)
     fleets = list(product(*(range(number + 1) for number in most)))
     paid = [duties.slot_s * duties.price_per_s(counts) for counts in fleets]
     does = [

@@ -191,7 +191,8 @@ def oracle_of(run: Run) -> tuple[Oracle, Fixed]:
     Starts are of the shortest kind that the policy has, from disk or from sleep, and take the median time.
 
     Raises:
-        ValueError: the run has several models, or variants of which warm replicas cost less than serving ones.
+        ValueError: the run has several models, or variants of which warm replicas cost less than serving ones, or too
+            many of them.
     """
     if len(run.scenario.models) != 1:
         raise ValueError("the oracle is for one model; this run has several")
@@ -202,10 +203,11 @@ def oracle_of(run: Run) -> tuple[Oracle, Fixed]:
             raise ValueError("of variants it has no bound where warm replicas cost less than serving ones")
         mixed = mixed_duties_of(run.trace, {DEFAULT: setup, **setup.variants}, run.scenario.slo)
         most = most_of_each(mixed, run.provision.most)
+        oracle = cheapest_mix(mixed, most)
         counts = cheapest_fixed(mixed, most) or most
         names = [kind.name for kind in mixed.kinds]
         fixed = Fixed(dict(zip(names, counts, strict=True)), 3600.0 * mixed.price_per_s(counts))
-        return cheapest_mix(mixed, most), fixed
+        return oracle, fixed
     duties = duties_of(run.trace, setup, run.scenario.slo, _start_s(setup))
     fewest = fewest_at_all_times(duties)
     fixed = Fixed({DEFAULT: fewest}, fewest * setup.fleet.price_per_h)

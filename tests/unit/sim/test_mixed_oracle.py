@@ -89,6 +89,14 @@ def test_more_than_there_are_cannot_do_it():
         cheapest_mix(duties_of([11.0], [0.0]), (0, 1))
 
 
+def test_fleets_for_hours_of_work_are_refused():
+    duties = duties_of([1.0], [0.0], *[LARGE, SMALL] * 2)
+    with pytest.raises(
+        ValueError, match="up to 12 and 12 and 12 and 12 replicas make 28,561 fleets; 20,000 can"
+    ):
+        cheapest_mix(duties, (12,) * 4)
+
+
 def test_very_many_fleets_are_not_looked_at():
     ways = [
         Kind(name=str(n), price_per_s=1.0, does_per_s=1.0 / n, start_s=20.0, edge_s=0.0) for n in range(1, 6)
