@@ -84,5 +84,8 @@ def _print(files: list[Path], found: Replayed) -> None:
         click.echo(f"{found.missing} turns are missing: the journal could not keep up")
     if found.unreadable:
         click.echo(f"{found.unreadable} lines cannot be read, as after a crash")
+    if not found.turns:
+        click.echo("nothing was compared: there is no turn in it")
+        return
     verdict = "every effect is the same, byte for byte" if found.is_faithful else "not the same"
     click.echo(f"{found.differences} differences: {verdict}")

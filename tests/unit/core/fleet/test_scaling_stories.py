@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tidegate.core.effects import Decision, Launch, WakeAt
-from tidegate.core.scaling_settings import ScalingPolicy, Schedule, ScheduledFloor
+from tidegate.core.scaling_settings import LawSettings, ScalingPolicy, Schedule, ScheduledFloor
 from tidegate.core.types import LatencySummary, ModelId
 
 M = ModelId("m")
@@ -542,3 +542,17 @@ def test_a_number_that_only_the_minimum_keeps_says_so(world, settings, policy):
     assert world.desired() == 2
     last = world.decisions[-1]
     assert (last.held_by, last.because.endswith("min_replicas keeps 2")) == ("min_replicas", True)
+
+
+@pytest.mark.parametrize("also", [(), (LawSettings(ScalingPolicy.FORECAST),)])
+def test_a_forecast_that_has_not_proven_itself_keeps_nobody(world, settings, also):
+    world.configure(0, {M: settings(window_s=1, scale_down_delay_s=7, also=also)})
+    world.report(0, queued=16)
+    for number in (1, 2):
+        world.ready(10, f"m-{number}", 9000 + number)
+    world.run(11, 60, in_flight=16)
+    world.run(61, 67, in_flight=0)
+    assert world.desired() == 2, "the last request was there at 60, and the delay is 7 s"
+    world.run(68, 70, in_flight=0)
+    assert world.desired() == 0, "not at 70, when a forecast would look again"
+    assert not any("no forecast" in decision.because for decision in world.decisions if decision.desired)

@@ -34,7 +34,7 @@ POLICIES: dict[ScalingPolicy, Callable[[Scaling, int, float], Policy]] = {
     ScalingPolicy.QUEUE: paced(queue),
     ScalingPolicy.SLO: paced(slo),
     ScalingPolicy.CRON: paced(cron),
-    ScalingPolicy.FORECAST: paced(forecast),
+    ScalingPolicy.FORECAST: paced(forecast, is_floor=True),
     **{name: paced(make) for name, (make, _) in RIVALS.items()},
 }
 """How each is made: from its settings, the number that stands, and the moment."""

@@ -35,10 +35,12 @@ class Law(Protocol):
 
 
 class Paced:
-    """A law that is asked each ``every_s``."""
+    """A law that is asked each ``every_s``. A floor beside other laws lets what stands go in between: only what it last
+    answered holds."""
 
-    def __init__(self, law: Law, every_s: float, now_s: float) -> None:
+    def __init__(self, law: Law, every_s: float, now_s: float, *, is_floor: bool = False) -> None:
         self._law = law
+        self._is_floor = is_floor
         self._look: Callable[[Situation, float], None] | None = getattr(law, "look", None)
         self._every_s = every_s
         self._next_s = now_s
@@ -69,7 +71,7 @@ class Paced:
         """What stands, for the reason that the law's turn gave while that still holds: who looks once a second at a
         law that is asked every two must not read another reason each time."""
         again = self._proposal(seen, last, now_s)
-        if again.wanted == seen.standing:
+        if self._is_floor or again.wanted == seen.standing:
             return again
         held_by = last.held_by or (None if seen.standing == seen.within(last.asked) else "pace")
         return self._proposal(
@@ -95,11 +97,11 @@ LawFactory = Callable[[Scaling, int, float], tuple[Law, float]]
 """From a model's settings, the number that stands and the moment to a law and its period."""
 
 
-def paced(make: LawFactory) -> Callable[[Scaling, int, float], Policy]:
+def paced(make: LawFactory, *, is_floor: bool = False) -> Callable[[Scaling, int, float], Policy]:
     """From a law's factory to its policy's."""
 
     def policy(scaling: Scaling, standing: int, now_s: float) -> Policy:
         law, every_s = make(scaling, standing, now_s)
-        return Paced(law, every_s, now_s)
+        return Paced(law, every_s, now_s, is_floor=is_floor)
 
     return policy
