@@ -83,8 +83,8 @@ class ScalingKeys(Section):
     )
     concurrency_target: Annotated[float | str, kinds.number_or_auto(1_000_000)] = Field(
         default=kinds.AUTO,
-        description="Requests one replica should carry, queued ones included; `auto`: `tidal` finds it from the "
-        "promise, the others take `slots`, the engine's batch size",
+        description="Requests one replica should carry, queued ones included; `auto`: `tidal` and "
+        "`concurrency` find it from the promise, the others take `slots`, the engine's batch size",
     )
     policy: Annotated[str, POLICY] = Field(
         default=_SCALING.policy.value, description="The law that proposes the number of replicas"

@@ -30,18 +30,18 @@ def one(world, settings):
     return world
 
 
-def crowded(world, since, count=PAGES, running=16, waiting=40, there=56):
+def crowded(world, since, count=PAGES, running=16, waiting=40, there=56, kv=0.3):
     """The gateway has so many at m-1, and the engine's page says that of them."""
     for at in range(since, since + count):
         world.report(at, in_flight=there, loads={"m-1": there})
-        page(world, at, running, waiting)
+        page(world, at, running, waiting, kv)
     world.report(since + count, in_flight=there, loads={"m-1": there})
 
 
 def test_auto_takes_what_the_engine_runs_at_once_and_it_is_said_once(one):
-    crowded(one, 2, PAGES - 1)
-    assert one.desired() == 1  # 56 in flight fit into 64 slots
-    crowded(one, 2 + PAGES - 1, 1)
+    crowded(one, 2, PAGES - 1, kv=0.2)
+    assert one.desired() == 1  # 56 in flight fit into 64 slots, and into its memory
+    crowded(one, 2 + PAGES - 1, 1, kv=0.2)
     assert one.desired() == 4
     told = [each.because for each in one.decisions if SAID in each.because]
     assert len(told) == 1

@@ -32,8 +32,8 @@ class Carrying:
         self._full: Full | None = None
         self._then: tuple[Lengths, Full] | None = None
         """The same of other lengths, as last asked."""
-        self._until_s = 0.0
-        """Both are good until then."""
+        self._until_s, self._slots = 0.0, 0
+        """Both are good until then, for a replica of so many slots."""
         self._trust = 1.0
         """In what a replica is thought to carry; below 1 when promises were broken at less."""
         self._trust_next_s = 0.0
@@ -62,8 +62,8 @@ class Carrying:
         self._pace.look(
             demand.past, seen.strength, seen.slots, demand.capacity, now_s, has_others=seen.has_others
         )
-        if self._full is None or now_s >= self._until_s:
-            self._until_s, self._then = now_s + FULL_EVERY_S, None
+        if self._full is None or now_s >= self._until_s or seen.slots != self._slots:
+            self._until_s, self._slots, self._then = now_s + FULL_EVERY_S, seen.slots, None
             gave_up = self._full is not None and self._full.token_alone_s is not None
             lengths, most_per_s = lengths_of(demand.past, now_s), self._pace.most_per_s(now_s)
             self._full = self._fullest(seen, lengths, _room(seen, lengths, room), most_per_s, gave_up=gave_up)

@@ -10,6 +10,7 @@ from tidegate.core.fleet.scaling.schedule import floor_at, week_s
 from tidegate.core.scaling_settings import (
     DAY_S,
     LawSettings,
+    Promise,
     Scaling,
     ScalingPolicy,
     Schedule,
@@ -203,3 +204,41 @@ def test_no_law_goes_below_its_floor_or_shrinks_on_missing_data():
             assert made.propose(traffic, float(at)).wanted >= 5, policy
             calm = Situation(Demand(complete_since_s=0.0), 1, 0, 50, floor=1, floor_by="in_use")
             assert policy_for(scaling, 1, float(at)).propose(calm, float(at)).wanted >= 1, policy
+
+
+# ---- a concurrency target that is left to the law ----
+
+
+def test_auto_is_the_batch_size_until_a_minute_has_shown_how_full_a_replica_may_be():
+    """64 slots, forty requests in each of two replicas, and 11 s an answer of 100 tokens where 10 s are promised."""
+    scaling = Scaling(ScalingPolicy.CONCURRENCY, 1, 50, promise=Promise(2.0, 0.1))
+    auto = policy_for(scaling, 2, 0.0)
+    traffic = steady(10, in_flight=80, per_s=80 / 11, prompt=100, output=100)
+    before = auto.propose(traffic.seen(2, slots=64), traffic.now_s)
+    for _ in range(60):
+        traffic.go(10, in_flight=80, per_s=80 / 11, prompt=100, output=100)
+        after = auto.propose(traffic.seen(2, slots=64), traffic.now_s)
+
+    assert auto.reads_engines
+    assert before.inputs["concurrency_target"] == 64.0
+    assert before.asked == 2
+    assert 20.0 <= after.inputs["concurrency_target"] < 40.0
+    assert after.asked > 2
+    assert f"at {after.inputs['concurrency_target']:g} a replica ask for {after.asked}" in after.because
+
+
+def test_auto_goes_by_memory_where_that_is_full_first():
+    """A page says that thirty requests take three quarters of it: 36 fill nine tenths."""
+    auto = policy_for(Scaling(ScalingPolicy.CONCURRENCY, 1, 50), 2, 0.0)
+    traffic = steady(10, in_flight=60, per_s=1.0)
+    said = auto.propose(traffic.seen(2, slots=64, engines=((30, 0, 0.75), (30, 0, 0.75))), traffic.now_s)
+
+    assert said.inputs["concurrency_target"] == 36.0
+
+
+def test_a_target_that_is_set_is_obeyed_and_nobody_reads_pages_for_it():
+    fixed = policy_for(Scaling(ScalingPolicy.CONCURRENCY, 1, 50, concurrency_target=10.0), 2, 0.0)
+    traffic = steady(600, in_flight=80, per_s=80 / 11, prompt=100, output=100)
+
+    assert not fixed.reads_engines
+    assert fixed.propose(traffic.seen(2, slots=64), traffic.now_s).asked == 8

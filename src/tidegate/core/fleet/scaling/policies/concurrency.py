@@ -4,14 +4,19 @@
 
 Up at once. Down only when nothing higher has been asked for within the scale-down delay. Hosted platforms
 that scale by concurrent requests have the same law with other names; Knative's takes the mean over its
-stable window where this one takes the largest, and has the same scale-down delay. Queued requests count: a metric that ends at what the replicas can carry
-never asks for more of them.
+stable window where this one takes the largest, and has the same scale-down delay. Queued requests count: a metric
+that ends at what the replicas can carry never asks for more of them.
+
+A target that is left to the law is the fullest that a replica may be with the promise kept, as ``tidal`` learns it; the
+engine's batch size until then.
 """
 
 from __future__ import annotations
 
 from math import ceil
 
+from tidegate.core.fleet.scaling.carrying import Carrying
+from tidegate.core.fleet.scaling.estimates import Memory
 from tidegate.core.fleet.scaling.policies.base import FLOORS, Proposal, Situation
 from tidegate.core.fleet.scaling.sliding import Hold
 from tidegate.core.scaling_settings import Scaling
@@ -29,10 +34,16 @@ class Concurrency:
     def __init__(self, scaling: Scaling, standing: int, now_s: float) -> None:
         del now_s  # The delay begins when something lower is asked for, not now.
         self._scaling = scaling
+        self._carrying, self._memory = Carrying(scaling), Memory()
         self._hold = Hold(scaling.scale_down_delay_s, standing)
 
     def __repr__(self) -> str:
         return f"<Concurrency target={self._scaling.concurrency_target or 'auto'} {self._hold!r}>"
+
+    @property
+    def reads_engines(self) -> bool:
+        """How full their memory is says how full they may be."""
+        return self._scaling.concurrency_target is None
 
     def propose(self, seen: Situation, now_s: float) -> Proposal:
         """The law's number.
@@ -42,7 +53,7 @@ class Concurrency:
         3. The floor and the ban on shrinking come last: while a gateway is not heard, and until a full
            window has been, the number may only rise.
         """
-        target = self._scaling.concurrency_target or float(seen.slots)
+        target = self._scaling.concurrency_target or self._fullest(seen, now_s)
         asked = replicas_for(seen.demand.concurrency, target)
         suggested = seen.within(replicas_for(seen.demand.peak, target))  # 1
         held = self._hold.ask(suggested, now_s)  # 2
@@ -60,6 +71,11 @@ class Concurrency:
             inputs={"concurrency_target": target, "peak": seen.demand.peak},
             needed=seen.demand.concurrency / target,
         )
+
+    def _fullest(self, seen: Situation, now_s: float) -> float:
+        """To a tenth: it is learned, and moves a little all the time."""
+        self._memory.look(seen, now_s)
+        return round(self._carrying.look(seen, self._memory.room, now_s).batch, 1)
 
     def _holder(self, seen: Situation, asked: int, suggested: int, held: int, wanted: int) -> str | None:
         if wanted <= seen.within(asked):
