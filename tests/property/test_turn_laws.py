@@ -13,9 +13,9 @@ from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.launching import Launching
 from tidegate.core.fleet.places import Places
 from tidegate.core.fleet.plan import Plan
-from tidegate.core.fleet.replicas import Replicas
+from tidegate.core.fleet.replicas import Replicas, size_in
 from tidegate.core.fleet.starts import StartBudget
-from tidegate.core.lifecycle import Seen
+from tidegate.core.lifecycle import Seen, State
 from tidegate.core.nodes import Gpu, Node
 from tidegate.core.scaling_settings import Scaling, ScalingPolicy
 from tidegate.core.settings import FleetLimits, FleetModel, Variant
@@ -98,6 +98,47 @@ def test_there_is_room_for_one_more_as_long_as_one_can_be_taken(course, cap, has
             replicas.launch(A, plan.spec_as(variant), taken, 0.0, variant)
         fresh = Launching(replicas, StartBudget(), limits, places, 0.0)
         assert launching.has_room_now(plan, variant) == fresh.has_room_now(plan, variant)
+
+
+asked = st.tuples(
+    st.sampled_from(["one", "together", "wakes", "start"]), st.sampled_from(["", "big"]), st.integers(0, 3)
+)
+
+
+@given(st.lists(asked, max_size=8), st.integers(2, 9), st.booleans(), st.integers(0, 2))
+def test_what_was_only_asked_about_leaves_room_and_answers_as_they_were(course, cap, has_nodes, warm):
+    """Some replicas are warm and one sleeps; room is asked for beside pools, for one and for several, and sometimes taken."""
+    nodes = (Node("n1", tuple(Gpu(index) for index in range(6))),) if has_nodes else ()
+    plan, places, replicas = Plan(A, MIXED, 0.0), Places(), Replicas()
+    places.configure(nodes, plan.variants.sizes.values())
+    limits = FleetLimits(max_replicas=cap, max_starts_per_hour=100, max_gpus=7)
+    first = Launching(replicas, StartBudget(), limits, places, 0.0)
+    for _ in range(warm + 1):
+        if (place := first.take(plan, "")) is not None:
+            replicas.launch(A, SPEC, place, 0.0).state = State.WARM
+    sleeper = next(iter(replicas), None)
+    if sleeper is not None:
+        sleeper.state, sleeper.size = State.SLEEPING, size_in(SPEC, State.SLEEPING)
+    own = [replica for replica in replicas if replica.state is State.WARM]
+
+    def answers(launching):
+        fit = launching.fit_beside_pools(plan, ["", "big"], own)
+        others = launching.fit_beside_pools(plan, ["", "big"], [])
+        return fit, others, [launching.has_room_now(plan, name) for name in ("", "big")]
+
+    launching = Launching(replicas, StartBudget(), limits, places, 0.0)
+    for what, variant, number in course:
+        if what == "one":
+            launching.fit_beside_pools(plan, [variant], own)
+        elif what == "together":
+            launching.fit_together(plan, {variant: number, "": 1}, own)
+        elif what == "wakes" and sleeper is not None:
+            launching.wakes_now(sleeper)
+            launching.wakes_beside_pools(sleeper, own)
+        elif what == "start" and (place := launching.take(plan, variant)) is not None:
+            replicas.launch(A, plan.spec_as(variant), place, 0.0, variant)
+            launching = Launching(replicas, StartBudget(), limits, places, 0.0)
+        assert answers(launching) == answers(Launching(replicas, StartBudget(), limits, places, 0.0))
 
 
 def course_of(specs, steps):

@@ -60,14 +60,15 @@ class Launching:
     def _beside_pools(self, own: Sequence[Replica]) -> Iterator[Room]:
         """Of one model: its own warm ones may be to serve themselves."""
         room = self._room_beside_pools
-        if room is self._room:
+        if room is self._room or not own:
             yield room
             return
-        for replica in own:
-            room.keep(replica.size, replica.place)
-        yield room
-        for replica in own:
-            room.leave(replica.size, replica.place)
+        with room.as_if():
+            for replica in own:
+                room.keep(replica.size, replica.place)
+            yield room
+            for replica in own:
+                room.leave(replica.size, replica.place)
 
     @cached_property
     def _is_leaving(self) -> bool:
@@ -128,7 +129,7 @@ class Launching:
         is_kept_for = self._places.is_kept_for(plan.model)
         fit: dict[str, int] = {}
         taken: list[tuple[Size, Place]] = []
-        with self._beside_pools(own) as room:
+        with self._beside_pools(own) as room, room.as_if():
             for name, number in starts.items():
                 size = plan.size_as(name)
                 fit[name] = 0
@@ -225,7 +226,8 @@ class Launching:
 
 def _can_wake(sleeper: Replica, room: Room) -> bool:
     awake = size_in(sleeper.spec, State.WAKING)
-    refused = room.exchange(sleeper.size, awake, sleeper.place)
-    if refused is None:
-        room.exchange(awake, sleeper.size, sleeper.place)  # it was only asked for
+    with room.as_if():
+        refused = room.exchange(sleeper.size, awake, sleeper.place)
+        if refused is None:
+            room.exchange(awake, sleeper.size, sleeper.place)  # it was only asked for
     return refused is None

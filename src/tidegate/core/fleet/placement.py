@@ -11,6 +11,7 @@ A place that exists is always found: nodes and kinds are all looked at, and on o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from tidegate.core.fleet.sizes import Size
@@ -207,6 +208,13 @@ class Ground:
     def free(self, place: Place) -> None:
         """The replica that was held there is gone."""
         self._change(place, -1)
+
+    @contextmanager
+    def as_if(self) -> Iterator[None]:
+        """Whoever is held or freed meanwhile is freed or held again: what is remembered stays true."""
+        found, self._found, refused, self._refused = self._found, {}, self._refused, {}
+        yield
+        self._found, self._refused = found, refused
 
     def fits(self, place: Place) -> bool:
         """One more replica could stand on just these GPUs."""

@@ -5,7 +5,8 @@ Asked where numbers are granted (``limits``), and once more where replicas are s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 
 from tidegate.core.fleet.placement import Ground
 from tidegate.core.fleet.scaling.wishes import NO_PLACE, Wish
@@ -71,6 +72,14 @@ class Room:
         self._occupy(size, -1)
         if self._ground is not None:
             self._ground.free(place)
+
+    @contextmanager
+    def as_if(self) -> Iterator[None]:
+        """Whoever comes or goes meanwhile is only asked about, and comes or goes back: what is remembered stays true."""
+        fits, self._fits = self._fits, {}
+        with nullcontext() if self._ground is None else self._ground.as_if():
+            yield
+        self._fits = fits
 
     def fits(self, place: Place) -> bool:
         """The GPUs of this place are free for it, as far as is known."""
