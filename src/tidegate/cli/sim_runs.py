@@ -133,5 +133,7 @@ def write_pictures(done: Sequence[Done], title: str, html: Path | None, png: Pat
         try:
             from tidegate.sim.picture import draw
         except ImportError as error:
-            raise click.UsageError("--png needs matplotlib: pip install 'tidegate[report]'") from error
+            raise click.UsageError(
+                "--png needs matplotlib: in a clone run make setup, else pip install 'tidegate[report]'"
+            ) from error
         draw(charts, title, png)

@@ -57,7 +57,9 @@ def _draw(reports: list[StartReport], png: Path) -> None:
     try:
         from tidegate.cli.starts_picture import draw
     except ImportError:
-        raise click.UsageError("--png needs matplotlib: pip install 'tidegate[report]'") from None
+        raise click.UsageError(
+            "--png needs matplotlib: in a clone run make setup, else pip install 'tidegate[report]'"
+        ) from None
     if not any(one.starts for one in reports):
         raise click.ClickException("--png: no start became ready, so there is nothing to draw")
     draw(reports, png)

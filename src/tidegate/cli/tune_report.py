@@ -185,7 +185,9 @@ def write_all(report: Report, file: Path | None, options: dict[str, Any]) -> Non
         try:
             draw(drawn, options["png"])
         except ImportError as error:
-            raise click.UsageError("--png needs matplotlib: pip install 'tidegate[report]'") from error
+            raise click.UsageError(
+                "--png needs matplotlib: in a clone run make setup, else pip install 'tidegate[report]'"
+            ) from error
     if options["out"] is not None:
         slo = report.scenario.slo
         promise = Promise(slo.ttft_s, slo.tpot_s)
