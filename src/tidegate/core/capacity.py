@@ -158,8 +158,8 @@ class Capacity:
     ) -> None:
         """A request's mean gap between tokens, and what was in the batch beside it.
 
-        Steps in which prompts were computed too are longer, never shorter: a gap above what was expected says little,
-        one below it says that a step can be so short.
+        ``gap_s`` is without the prompts that are known to have been computed in its steps. Those of other gateways make it
+        longer, never shorter: one above what was expected says little, one below it says that a step can be so short.
         """
         if now_s < self._next_decode_s or (self.decode is self._settled_decode and not settled):
             return

@@ -26,6 +26,8 @@ from tidegate.core.types import ModelId, ReplicaId
 
 WRITE_AT_ONCE = 2_000.0
 """Tokens put down together."""
+STEPS_LEAST = 0.1
+"""Of an answer's time, what its own steps take at the least, however much is reckoned for prompts beside it."""
 SURE = 0.8
 """Of a predicted time, what hardly any prompt is faster than."""
 LATE_S = 0.5
@@ -286,5 +288,7 @@ class Insight:
         if output > 1:
             beside = 0.5 * (visit.sequences + len(load.visits) + 1)
             kv_tokens = load.kv_tokens + visit.prompt_tokens
-            gap_s = (now_s - visit.began_s) / (output - 1)
-            capacity.learn_decode(now_s, beside, kv_tokens, gap_s, settled=settled)
+            stay_s = now_s - visit.began_s
+            # Without the prompts of others, which made some of its steps longer.
+            steps_s = max(STEPS_LEAST * stay_s, stay_s - (load.prompts_s - visit.beside_s))
+            capacity.learn_decode(now_s, beside, kv_tokens, steps_s / (output - 1), settled=settled)

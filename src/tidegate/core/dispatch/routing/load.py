@@ -52,6 +52,7 @@ class Load:
         "kv_begun",
         "kv_tokens",
         "pace",
+        "prompts_s",
         "recent",
         "replica_id",
         "room_tokens",
@@ -81,6 +82,8 @@ class Load:
         self.free_at_s = now_s
         self.kv_tokens = self.kv_begun = 0.0
         """Prompt tokens of all requests there, and of those with a token."""
+        self.prompts_s = 0.0
+        """What prompts have added to its steps in all, of those that have begun."""
         self.pace = 1.0
         """How long its prompts take, in terms of its kind."""
         self._last_ratio = self._used_pace = 1.0
@@ -165,7 +168,7 @@ class Load:
 
     def find(self, request_id: RequestId, visit: Visit) -> None:
         """A request is here already; its prompt counts as computed."""
-        visit.began_s = visit.sent_s
+        visit.began_s, visit.beside_s = visit.sent_s, self.prompts_s
         self.visits[request_id] = visit
         self.kv_tokens += visit.prompt_tokens
         self.kv_begun += visit.prompt_tokens
@@ -177,6 +180,8 @@ class Load:
         if visit is None or visit.began_s is not None:
             return None
         visit.began_s = now_s
+        self.prompts_s += max(0.0, visit.work_s - visit.adapter_s - self.k0)
+        visit.beside_s = self.prompts_s
         self.kv_begun += visit.prompt_tokens
         if request_id not in self.waiting:
             return visit

@@ -26,6 +26,7 @@ class Visit:
 
     __slots__ = (
         "adapter_s",
+        "beside_s",
         "began_s",
         "cached",
         "chain",
@@ -50,6 +51,8 @@ class Visit:
         self.adapter_s = 0.0
         """The part of it that was for its adapter."""
         self.began_s: float | None = None
+        self.beside_s = 0.0
+        """What the replica had spent on prompts by then."""
         self.run: Run | None = None
         """None also when enough is learned from others."""
         self.sequences: int
