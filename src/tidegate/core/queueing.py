@@ -9,7 +9,7 @@ service: 1 for Poisson arrivals and exponential service, 1/2 for equal services.
 
 from __future__ import annotations
 
-from math import erf, exp, hypot, log, sqrt
+from math import erf, exp, hypot, log, pi, sqrt
 
 ALMOST_FULL = 0.999
 """A wait has no law at a utilisation of 1; whoever is beyond it treats the surplus as a line of its own."""
@@ -48,6 +48,11 @@ def wait_quantile_s(ratio: float, rho: float, servers: float, service_s: float, 
 def normal_share(deviations: float) -> float:
     """Share of a normal distribution below so many standard deviations above its mean."""
     return 0.5 * (1.0 + erf(deviations / sqrt(2.0)))
+
+
+def normal_density(deviations: float) -> float:
+    """Of a normal distribution, so many standard deviations from its mean."""
+    return exp(-0.5 * deviations * deviations) / sqrt(2.0 * pi)
 
 
 PROMPTS_SQUARED = 2.0

@@ -49,13 +49,16 @@ def dearer_s(step_more_s: float, prompt_tokens: float) -> float:
 
 def spread(kinds: Sequence[Taking], arrivals_per_s: float) -> list[float]:
     """Sequences in a replica of each kind when so many requests come; all full when those are more than they end."""
-    found_s = level_s(
-        min(kind.alone_s for kind in kinds),
-        max(kind.alone_s + kind.each_more_s * kind.most for kind in kinds),
-        lambda at_s: sum(kind.number * kind.rate_per_s(kind.batch(at_s)) for kind in kinds),
-        arrivals_per_s,
-    )
-    return [kind.batch(found_s) for kind in kinds]
+    low_s = min(kind.alone_s for kind in kinds)
+    high_s = max(kind.alone_s + kind.each_more_s * kind.most for kind in kinds)
+    found_s = level_s(low_s, high_s, lambda at_s: _taken(kinds, at_s), arrivals_per_s)
+    # Where more sequences make nothing dearer, a hair's breadth is between none and all: what arrives is between the two.
+    before_s = found_s - (high_s - low_s) / 2.0**HALVINGS
+    least_per_s, most_per_s = _taken(kinds, before_s), _taken(kinds, found_s)
+    gap_per_s = most_per_s - least_per_s
+    way = min(1.0, max(0.0, (arrivals_per_s - least_per_s) / gap_per_s)) if gap_per_s > 0.0 else 1.0
+    fewer = [kind.batch(before_s) for kind in kinds]
+    return [few + way * (kind.batch(found_s) - few) for kind, few in zip(kinds, fewer, strict=True)]
 
 
 def level_s(low_s: float, high_s: float, taken: Callable[[float], float], wanted: float) -> float:
@@ -68,3 +71,7 @@ def level_s(low_s: float, high_s: float, taken: Callable[[float], float], wanted
         else:
             high_s = middle_s
     return high_s
+
+
+def _taken(kinds: Sequence[Taking], at_s: float) -> float:
+    return sum(kind.number * kind.rate_per_s(kind.batch(at_s)) for kind in kinds)

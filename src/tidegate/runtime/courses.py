@@ -10,7 +10,7 @@ from tidegate.core.events import DemandReported, FleetConfigured
 from tidegate.core.fleet.crews import counted, crew_of, number_of, price_per_h
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.judging import Judged
-from tidegate.core.fleet.predicting import traffic_of
+from tidegate.core.fleet.predicting import came, traffic_of
 from tidegate.core.fleet.replicas import route_gpu
 from tidegate.core.fleet.variants import OWN, Variants
 from tidegate.core.lifecycle import State
@@ -122,6 +122,7 @@ class Judge:
             there = counted(variants, roll.there(model), former)
             courses[model].judged.go_on(
                 span_s,
+                came(demand, span_s, now_s),
                 traffic_of(demand, now_s),
                 crew_of(counted(variants, roll.serving(model), former), own, demand),
                 own.scaling.promise,

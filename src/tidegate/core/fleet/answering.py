@@ -6,7 +6,8 @@ With ``n`` replicas at ``x`` requests a second each, of ``p`` prompt and ``o`` a
   the batch ``b = x * o * t``; both are linear in ``b``, so ``b`` is found exactly (the fluid limit);
 - one answer meets more or fewer prompts than the mean one, and a larger or smaller batch: so the share of answers in
   pace is a normal one (``core.queueing.pace_spread_s``);
-- a first token waits behind other prompts and for a slot, each by Sakasegawa's formula (``core.queueing``).
+- a first token waits behind other prompts by Sakasegawa's formula (``core.queueing``). For a slot it waits as
+  ``filling`` says.
 
 Replicas of several variants get what the router would give them (``core.spreading``): the fast ones more than the slow.
 How long prompts and tokens take there is its own.
@@ -14,7 +15,9 @@ How long prompts and tokens take there is its own.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 from tidegate.core.capacity import THOUSAND, Capacity
@@ -22,6 +25,10 @@ from tidegate.core.queueing import late_share, normal_share, pace_spread_s
 from tidegate.core.scaling_settings import Promise
 from tidegate.core.spreading import Taking, dearer_s, spread
 from tidegate.core.values import value
+
+POINTS = 8
+"""Between which what a crew does is taken as straight."""
+TINY = 1e-9
 
 
 @value
@@ -33,6 +40,8 @@ class Traffic:
     output_tokens: float
     queued: float = 0.0
     """Requests that wait already."""
+    running: float | None = None
+    """Requests at replicas; None: as many as such traffic keeps there."""
 
 
 @value
@@ -70,41 +79,97 @@ Crew = Sequence[Alike]
 
 
 @value
-class Steady:
-    """What replicas do with traffic that stays as it is."""
+class Point:
+    """What all of them do when so many requests run."""
 
+    running: float
+    ends_per_s: float
     share: float
-    """Of the requests that do not stand in line, those that keep the promise."""
-    most_per_s: float
-    """Requests that all of them answer when they are full."""
+    """Of the requests that find a seat in time, those that keep the promise."""
+
+
+@value
+class Answers:
+    """What a crew does with requests of such lengths, by how many run: straight between points."""
+
+    points: tuple[Point, ...]
+    """From none to full."""
     slack_s: float
-    """How long a request may stand in line and still be in time."""
+    """How long a request may wait for a seat and still be in time."""
+
+    @property
+    def seats(self) -> float:
+        """Requests that run at once at most."""
+        return self.points[-1].running
+
+    @property
+    def most_per_s(self) -> float:
+        """Requests that all of them answer when they are full."""
+        return self.points[-1].ends_per_s
+
+    def ends(self, running: float) -> tuple[float, float]:
+        """Requests that end a second when so many run, and how many more when one more does."""
+        before, after = self._around(running)
+        slope = (after.ends_per_s - before.ends_per_s) / max(TINY, after.running - before.running)
+        return before.ends_per_s + slope * (min(running, after.running) - before.running), slope
+
+    def share(self, running: float) -> float:
+        """Of the requests that find a seat in time, those that keep the promise."""
+        before, after = self._around(running)
+        way = min(1.0, (running - before.running) / max(TINY, after.running - before.running))
+        return before.share + way * (after.share - before.share)
+
+    def runs(self, comes_per_s: float) -> float:
+        """How many run when so many come; all seats are taken when those are more than end."""
+        if comes_per_s >= self.most_per_s:
+            return self.seats
+        place = bisect_right(self.points, comes_per_s, key=lambda point: point.ends_per_s)
+        before, after = self.points[place - 1], self.points[place]
+        way = (comes_per_s - before.ends_per_s) / (after.ends_per_s - before.ends_per_s)
+        return before.running + way * (after.running - before.running)
+
+    def _around(self, running: float) -> tuple[Point, Point]:
+        place = bisect_right(self.points, running, key=lambda point: point.running)
+        place = min(max(1, place), len(self.points) - 1)
+        return self.points[place - 1], self.points[place]
 
 
-def steady(crew: Crew, traffic: Traffic, promise: Promise) -> Steady:
-    """How those that serve do, whatever stands in line; there is at least a part of one."""
+def answers_of(crew: Crew, traffic: Traffic, promise: Promise) -> Answers:
+    """What those that serve do with such requests, however many come; there is at least a part of one."""
     fulls = [full_replica(traffic, alike.capacity, alike.slots) for alike in crew]
     most_per_s = sum(alike.number * full.requests_per_s for alike, full in zip(crew, fulls, strict=True))
+    points: list[Point] = []
+    slack_s = 0.0
+    for place in range(POINTS + 1):
+        flowing = replace(traffic, arrivals_per_s=most_per_s * place / POINTS)
+        point, slack_s = _point(crew, fulls, flowing, most_per_s, promise)
+        # Rounding, and nothing else, could have more come with fewer there.
+        points.append(replace(point, running=max(point.running, points[-1].running if points else 0.0)))
+    return Answers(tuple(points), slack_s)
+
+
+def _point(
+    crew: Crew, fulls: Sequence[Full], traffic: Traffic, most_per_s: float, promise: Promise
+) -> tuple[Point, float]:
+    """What all do when so much comes, and how long a request may wait for a seat then."""
     used = [
         _used(alike, full, each_per_s, traffic)
         for alike, full, each_per_s in zip(
             crew, fulls, _each_per_s(crew, fulls, traffic, most_per_s), strict=True
         )
     ]
+    if traffic.arrivals_per_s >= most_per_s:
+        used = [replace(one, batch=full.batch) for one, full in zip(used, fulls, strict=True)]
+    servers = sum(alike.number for alike in crew)
     rate_per_s = sum(one.number * one.each_per_s for one in used)
-    room = Room(
-        sum(alike.number for alike in crew),
-        sum(alike.number * full.batch for alike, full in zip(crew, fulls, strict=True)),
-        sum(one.number * one.batch for one in used),
-        is_short=traffic.arrivals_per_s >= most_per_s,
-    )
     share = slack_s = 0.0
     for one in used:
-        part = one.number * one.each_per_s / rate_per_s if rate_per_s > 0.0 else 1.0 / len(used)
+        part = one.number * one.each_per_s / rate_per_s if rate_per_s > 0.0 else one.number / servers
         its_slack_s = promise.ttft_s - one.prompt_s - one.step_s
-        share += part * _kept(one, its_slack_s, room, traffic, promise)
+        share += part * _kept(one, its_slack_s, servers, traffic, promise)
         slack_s += part * max(0.0, its_slack_s)
-    return Steady(min(1.0, share), most_per_s, slack_s)
+    running = sum(one.number * one.batch for one in used)
+    return Point(running, traffic.arrivals_per_s, min(1.0, share)), slack_s
 
 
 def _each_per_s(crew: Crew, fulls: Sequence[Full], traffic: Traffic, most_per_s: float) -> list[float]:
@@ -158,17 +223,6 @@ class Used:
         return self.step_s / (1.0 - self.prefilling)
 
 
-@value
-class Room:
-    """What all replicas have for those that come."""
-
-    servers: float
-    seats: float
-    taken: float
-    is_short: bool
-    """More arrives than they answer. Then the line of those that do not fit says it all."""
-
-
 def _used(alike: Alike, full: Full, each_per_s: float, traffic: Traffic) -> Used:
     capacity = alike.capacity
     prompt_s = _prompt_s(traffic, capacity)
@@ -181,19 +235,14 @@ def _used(alike: Alike, full: Full, each_per_s: float, traffic: Traffic) -> Used
     return Used(alike.number, each_per_s, batch, prompt_s, prefilling, step_s, growth_s)
 
 
-def _kept(one: Used, slack_s: float, room: Room, traffic: Traffic, promise: Promise) -> float:
-    """Of the requests at one of these, the share that keeps the promise."""
+def _kept(one: Used, slack_s: float, servers: float, traffic: Traffic, promise: Promise) -> float:
+    """Of the requests that one of these begins at once, the share that keeps the promise."""
     token_s = one.token_s
     spread_s = pace_spread_s(
         token_s, one.each_per_s, one.prompt_s, traffic.output_tokens, one.growth_s, one.batch
     )
     in_pace = normal_share((promise.tpot_s - token_s) / spread_s)
-    if room.is_short:
-        return in_pace
-    behind = late_share(slack_s, one.prefilling, room.servers, one.prompt_s)
-    stay_s = traffic.output_tokens * token_s
-    slotless = late_share(slack_s, room.taken / room.seats, room.seats, stay_s)
-    return in_pace * (1.0 - behind) * (1.0 - slotless)
+    return in_pace * (1.0 - late_share(slack_s, one.prefilling, servers, one.prompt_s))
 
 
 def _prompt_s(traffic: Traffic, capacity: Capacity) -> float:

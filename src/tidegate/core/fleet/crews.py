@@ -61,6 +61,9 @@ def counted_as_started(variants: Variants, replicas: Iterable[Replica]) -> list[
 
 def crew_of(those: Iterable[Counted], own: FleetModel, demand: Demand) -> Crew | None:
     """What they can do; None while that is not known of some of them."""
+    those = list(those)
+    if not those:
+        return []
     first = 0.0
     """Of the first variant, and of those of which nothing else is known."""
     others: list[Alike] = []

@@ -1,15 +1,18 @@
 """What a course of replicas would have come to: promise and cost of a policy that did not act.
 
 Recorded or live traffic is taken as it came (open loop: who waits longer would in truth have sent later), and answered
-by the closed formulas of ``answering``. The line of those that do not fit is the judged fleet's own, not the one that
-stood before the fleet that acted. Two courses judged so can be compared with each other; a measured promise cannot.
+by the closed formulas of ``answering`` and ``filling``. What runs and the line of those that do not fit are the judged
+fleet's own, not those of the fleet that acted. So what is said of a course is no measurement, also where it is the one that
+acted; how near it comes is tested (``tests/sim/test_predicting.py``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from tidegate.core.fleet.answering import Crew, Traffic, steady
+from tidegate.core.fleet.answering import Crew, Traffic, answers_of
+from tidegate.core.fleet.filling import Filled, fill
+from tidegate.core.fleet.predicting import there as what_is_there
 from tidegate.core.scaling_settings import Promise
 
 HOUR_S = 3_600.0
@@ -27,8 +30,12 @@ class Judged:
     kept: float = 0.0
     replica_s: float = 0.0
     cost: float = 0.0
-    waits: float = 0.0
-    """Requests in the line of the judged fleet."""
+    filled: Filled | None = None
+    """What is at the judged fleet and in line before it; None before anything is known."""
+    slots: float = 0.0
+    """Of those that served."""
+    seats: float = 0.0
+    """Of these, those that memory has room for."""
 
     @property
     def attainment(self) -> float | None:
@@ -43,6 +50,7 @@ class Judged:
     def go_on(
         self,
         span_s: float,
+        came: float | None,
         traffic: Traffic | None,
         crew: Crew | None,
         promise: Promise,
@@ -50,27 +58,27 @@ class Judged:
         there: float,
         price_per_h: float,
     ) -> None:
-        """For ``span_s`` these served, of so many that were there and cost so much. ``crew`` is None while nothing is known
-        of what they can do."""
+        """For ``span_s`` these served, of so many that were there and cost so much, and so many requests ``came``. ``crew`` is
+        None while nothing is known of what they can do, and empty when nobody served."""
         self.replica_s += span_s * there
         self.cost += span_s / HOUR_S * price_per_h
-        if traffic is None or crew is None or span_s <= 0.0:
+        if came is None or span_s <= 0.0 or crew is None or (crew and traffic is None):
             return
         self.judged_s += span_s
-        arrived = traffic.arrivals_per_s * span_s
-        self.requests += arrived
-        if not crew:
-            self.waits += arrived
+        self.requests += came
+        self._seat(sum(alike.number * alike.slots for alike in crew))
+        if not crew or traffic is None:
+            self.filled = Filled(came + (self.filled.mean if self.filled else 0.0))
             return
-        found = steady(crew, replace(traffic, queued=self.waits), promise)
-        after = self.waits + arrived - found.most_per_s * span_s
-        self.kept += arrived * found.share * _in_time(self.waits, after, found.slack_s * found.most_per_s)
-        self.waits = max(0.0, min(after, LONGEST_LINE_S * found.most_per_s))
+        answers = answers_of(crew, traffic, promise)
+        before = self.filled or what_is_there(answers, traffic)
+        after, share = fill(before, answers, came / span_s, span_s, came=True)
+        self.kept += came * share
+        self.filled = after.at_most(answers.seats + LONGEST_LINE_S * answers.most_per_s)
+        self.seats = answers.seats
 
-
-def _in_time(before: float, after: float, bearable: float) -> float:
-    """Of a span in which the line goes evenly from one length to another, the share in which it is bearable."""
-    low, high = sorted((before, max(0.0, after)))
-    if high <= bearable:
-        return 1.0
-    return 0.0 if low >= bearable else (bearable - low) / (high - low)
+    def _seat(self, slots: float) -> None:
+        """So many slots serve from now on. Where some have gone, what they hold ends there."""
+        if self.filled is not None and slots < self.slots:
+            self.filled = self.filled.without(1.0 - slots / self.slots, self.seats)
+        self.slots = slots

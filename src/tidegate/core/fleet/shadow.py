@@ -26,7 +26,7 @@ from tidegate.core.fleet.crews import (
 from tidegate.core.fleet.judging import Judged
 from tidegate.core.fleet.lineup import Lineup, Member, Need, Reach, lineup
 from tidegate.core.fleet.mixing import Offer
-from tidegate.core.fleet.predicting import traffic_of
+from tidegate.core.fleet.predicting import came, traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.forecast import Aside, Forecast
@@ -175,6 +175,7 @@ class Shadow:
     ) -> None:
         judged.go_on(
             span_s,
+            came(demand, span_s, now_s),
             traffic_of(demand, now_s),
             crew_of(serving, self._spec, demand),
             self._spec.scaling.promise,

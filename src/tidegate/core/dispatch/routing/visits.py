@@ -26,8 +26,8 @@ class Visit:
 
     __slots__ = (
         "adapter_s",
-        "beside_s",
         "began_s",
+        "beside_s",
         "cached",
         "chain",
         "depth",
