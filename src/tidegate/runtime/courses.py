@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from tidegate.core.effects import Decision
 from tidegate.core.events import DemandReported, FleetConfigured
-from tidegate.core.fleet.crews import counted, crew_of, number_of, price_per_h
+from tidegate.core.fleet.crews import Counted, counted, crew_of, number_of, price_per_h
 from tidegate.core.fleet.demand import DemandBook
 from tidegate.core.fleet.judging import Judged
-from tidegate.core.fleet.predicting import came, traffic_of
+from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.replicas import route_gpu
 from tidegate.core.fleet.variants import OWN, Variants
 from tidegate.core.lifecycle import State
@@ -51,18 +51,23 @@ class Roll:
         self._model_of: dict[ReplicaId, ModelId] = {}
         self._variant_of: dict[ReplicaId, str] = {}
         self._routes: tuple[Route, ...] = ()
+        self.changes = 0
+        """How often somebody came, went or was told to the gateways otherwise."""
 
     def enter(self, replica_id: ReplicaId, model: ModelId, variant: str) -> None:
         """It is there from now on."""
+        self.changes += 1
         self._model_of[replica_id] = model
         self._variant_of[replica_id] = variant
 
     def leave(self, replica_id: ReplicaId) -> None:
         """It is gone; gateways may learn that later."""
+        self.changes += 1
         self._model_of.pop(replica_id, None)
 
     def publish(self, table: RouteTable) -> None:
         """The gateways know these."""
+        self.changes += _serving(table.routes) != _serving(self._routes)
         self._routes = table.routes
 
     def serving(self, model: ModelId) -> Counter[str]:
@@ -80,6 +85,10 @@ class Roll:
         )
 
 
+def _serving(routes: tuple[Route, ...]) -> set[ReplicaId]:
+    return {route.replica_id for route in routes if route.state is State.SERVING}
+
+
 class Judge:
     """Traffic as the reports have it, and what replicas make of it."""
 
@@ -89,6 +98,9 @@ class Judge:
         """Variants that these settings do not have, or on other GPUs."""
         self._book = DemandBook()
         self._since_s: float | None = None
+        self._changes = 0
+        self._were: dict[ModelId, tuple[list[Counted], list[Counted]]] = {}
+        """Who serves of each model since it was judged last, and who is there."""
 
     def hear(self, event: DemandReported, now_s: float) -> None:
         """A report."""
@@ -108,24 +120,30 @@ class Judge:
             }
 
     def judge(self, courses: dict[ModelId, Course], roll: Roll, now_s: float) -> None:
-        """From the last time until now these served, of those that were there."""
+        """Every few seconds, and when others serve than before: from the last time until now those did, of those that were
+        there."""
         if self._since_s is None:
             self._since_s = now_s
         span_s = now_s - self._since_s
-        if span_s < JUDGED_EVERY_S:
+        if span_s < JUDGED_EVERY_S and roll.changes == self._changes:
             return
-        self._since_s = now_s
+        self._since_s, self._changes = now_s, roll.changes
         for model, variants in self._variants.items():
             own, former = variants.specs[OWN], self._former.get(model, {})
             demand = self._book.demand(model, own.scaling.window_s, now_s)
             variants.learn(demand, now_s)
-            there = counted(variants, roll.there(model), former)
-            courses[model].judged.go_on(
-                span_s,
-                came(demand, span_s, now_s),
-                traffic_of(demand, now_s),
-                crew_of(counted(variants, roll.serving(model), former), own, demand),
-                own.scaling.promise,
-                there=number_of(there),
-                price_per_h=price_per_h(there),
+            if model in self._were:
+                serving, there = self._were[model]
+                courses[model].judged.go_on(
+                    span_s,
+                    demand.past.arrivals,
+                    traffic_of(demand, now_s),
+                    crew_of(serving, own, demand),
+                    own.scaling.promise,
+                    there=number_of(there),
+                    price_per_h=price_per_h(there),
+                )
+            self._were[model] = (
+                counted(variants, roll.serving(model), former),
+                counted(variants, roll.there(model), former),
             )

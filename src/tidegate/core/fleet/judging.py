@@ -30,6 +30,8 @@ class Judged:
     kept: float = 0.0
     replica_s: float = 0.0
     cost: float = 0.0
+    arrivals: float | None = None
+    """All that had come when it was looked at last."""
     filled: Filled | None = None
     """What is at the judged fleet and in line before it; None before anything is known."""
     slots: float = 0.0
@@ -50,7 +52,7 @@ class Judged:
     def go_on(
         self,
         span_s: float,
-        came: float | None,
+        arrivals: float | None,
         traffic: Traffic | None,
         crew: Crew | None,
         promise: Promise,
@@ -58,12 +60,16 @@ class Judged:
         there: float,
         price_per_h: float,
     ) -> None:
-        """For ``span_s`` these served, of so many that were there and cost so much, and so many requests ``came``. ``crew`` is
+        """For ``span_s`` these served, of so many that were there and cost so much, and ``arrivals`` have come in all. ``crew`` is
         None while nothing is known of what they can do, and empty when nobody served."""
         self.replica_s += span_s * there
         self.cost += span_s / HOUR_S * price_per_h
-        if came is None or span_s <= 0.0 or crew is None or (crew and traffic is None):
+        before_that, self.arrivals = self.arrivals, arrivals
+        if arrivals is None or before_that is None or span_s <= 0.0:
             return
+        if crew is None or (crew and traffic is None):
+            return
+        came = max(0.0, arrivals - before_that)
         self.judged_s += span_s
         self.requests += came
         self._seat(sum(alike.number * alike.slots for alike in crew))

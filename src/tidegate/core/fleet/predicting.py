@@ -33,12 +33,6 @@ def traffic_of(demand: Demand, now_s: float) -> Traffic | None:
     return Traffic(rate, prompt, max(1.0, output), float(demand.queued), float(demand.in_flight))
 
 
-def came(demand: Demand, span_s: float, now_s: float) -> float | None:
-    """Requests of the last so many seconds; None while that is not known."""
-    rate = demand.past.arrivals_per_s(span_s, now_s)
-    return None if rate is None else rate * span_s
-
-
 def attainment(crew: Crew, traffic: Traffic, promise: Promise) -> float | None:
     """Share of the requests of the next minute that would keep the promise with these serving; None when none
     is expected."""

@@ -26,7 +26,7 @@ from tidegate.core.fleet.crews import (
 from tidegate.core.fleet.judging import Judged
 from tidegate.core.fleet.lineup import Lineup, Member, Need, Reach, lineup
 from tidegate.core.fleet.mixing import Offer
-from tidegate.core.fleet.predicting import came, traffic_of
+from tidegate.core.fleet.predicting import traffic_of
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.forecast import Aside, Forecast
@@ -52,6 +52,9 @@ class _Imagined:
     """It serves from then on."""
 
 
+_Course = tuple[list[Counted], list[Counted]]
+
+
 class Shadow:
     """One model's second policy, its imagined fleet, and how both have done so far."""
 
@@ -69,7 +72,9 @@ class Shadow:
         """In order of readiness."""
         self._own = Judged()
         self._acting = Judged()
-        self._judged_s = self._looked_s = now_s
+        self._judged_s = now_s
+        self._were: tuple[_Course, _Course] | None = None
+        """Since it was judged last, of its own and of the acting policy's: who serves, and who is there."""
         self._told_s: float | None = None
         self._said: Shadowed | None = None
 
@@ -122,7 +127,7 @@ class Shadow:
             demand = replace(demand, forecast=Aside(demand.forecast))
         proposal = self._autoscaler.propose(demand, self._imagined(standing, now_s), now_s)
         self._go_to(proposal, standing, cold, now_s)
-        self._looked_s, number = now_s, len(self._fleet)
+        number = len(self._fleet)
         before = self._said
         self._said = Shadowed(
             model=self._model,
@@ -149,12 +154,7 @@ class Shadow:
 
     def _judge(self, demand: Demand, standing: Standing, replicas: Sequence[Replica], now_s: float) -> None:
         span_s = now_s - self._judged_s
-        if span_s < JUDGED_EVERY_S:
-            return
-        self._judged_s = now_s
-        # Who becomes ready in this turn has not served before it.
-        serving = [one for one in self._fleet if one.ready_s <= self._looked_s]
-        self._go_on(self._own, span_s, demand, self._counted(serving), self._counted(self._fleet), now_s)
+        serving = self._counted([one for one in self._fleet if one.ready_s <= now_s])
         if self._variants.is_mixed:
             serves = [replica for replica in replicas if replica.state is State.SERVING]
             there = [replica for replica in replicas if replica.is_live or replica.can_be_kept]
@@ -162,7 +162,15 @@ class Shadow:
         else:
             serve = counted(self._variants, {OWN: standing.serving})
             are = counted(self._variants, {OWN: standing.live + standing.kept})
-        self._go_on(self._acting, span_s, demand, serve, are, now_s)
+        courses = (serving, self._counted(self._fleet)), (serve, are)
+        if span_s < JUDGED_EVERY_S and courses == self._were:
+            return
+        self._judged_s = now_s
+        # Who becomes ready in this turn has not served before it.
+        if self._were is not None:
+            for judged, (served, there_were) in zip((self._own, self._acting), self._were, strict=True):
+                self._go_on(judged, span_s, demand, served, there_were, now_s)
+        self._were = courses
 
     def _go_on(
         self,
@@ -175,7 +183,7 @@ class Shadow:
     ) -> None:
         judged.go_on(
             span_s,
-            came(demand, span_s, now_s),
+            demand.past.arrivals,
             traffic_of(demand, now_s),
             crew_of(serving, self._spec, demand),
             self._spec.scaling.promise,

@@ -102,6 +102,11 @@ class Past:
         """For how long anything has been known, at most what is kept."""
         return 0.0 if self._first_s is None else min(KEPT_S, now_s - self._first_s)
 
+    @property
+    def arrivals(self) -> float | None:
+        """Requests that have come in all; None before the first sample."""
+        return self._arrivals[-1] if self._arrivals else None
+
     def mean_queued(self, span_s: float, now_s: float) -> float | None:
         """Requests waiting, the mean over the span."""
         return self._mean(span_s, now_s, self._queued_until)
