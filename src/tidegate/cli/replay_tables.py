@@ -17,6 +17,10 @@ OPEN_LOOP = (
     "The recorded demand is open loop: it came as it came, with the queue that stood before the recorded fleet, and does "
     "not answer to other numbers of replicas. Both promises are predictions by one model, to be compared with each other."
 )
+SAME = (
+    "The settings are those of that day, and today's code decides as that day's did: both courses are the recorded one. The "
+    "promise is predicted, not measured."
+)
 
 
 def print_courses(found: Otherwise, name: str) -> None:
@@ -27,7 +31,7 @@ def print_courses(found: Otherwise, name: str) -> None:
         click.echo(f"{model}: {name} has no such model; it was left out")
     if found.missing:
         click.echo(f"{found.missing} turns are missing: the journal could not keep up")
-    click.echo(OPEN_LOOP)
+    click.echo(SAME if found.is_same else OPEN_LOOP)
 
 
 def _print_model(found: Otherwise, model: ModelId, name: str) -> None:
@@ -86,7 +90,8 @@ def one_object(found: Otherwise, name: str) -> dict[str, Any]:
         "span_s": found.span_s,
         "missing": found.missing,
         "left_out": found.left_out,
-        "open_loop": True,
+        "open_loop": not found.is_same,
+        "is_recorded_course": found.is_same,
         "models": {
             model: {
                 "start_s": found.start_s[model][OWN],

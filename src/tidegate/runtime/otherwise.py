@@ -4,26 +4,30 @@ The recorded reports are played to a fresh controller that has the new settings.
 takes as long as the variant's starts of the journal did (their median; without any, what the settings expect), and a drain
 is over with the next report. Demand is open loop: it is what came on that day, with the queue that stood before the fleet of that
 day, and does not answer to what is decided here.
+
+Where the settings are those of that day, and today's code decides as that day's did, nothing is imagined: the course is the
+recorded one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from tidegate.core.effects import Launch
-from tidegate.core.events import DemandReported, ReplicaSeen
+from tidegate.core.events import DemandReported, FleetConfigured, ReplicaSeen
 from tidegate.core.fleet.variants import Variants
 from tidegate.core.lifecycle import Seen
 from tidegate.core.nodes import Node
+from tidegate.core.scaling_settings import Scaling, Schedule
 from tidegate.core.settings import FleetLimits, FleetModel
 from tidegate.core.types import ModelId, ReplicaId
 from tidegate.runtime.courses import Course, Step
 from tidegate.runtime.imagined import Imagined
 from tidegate.runtime.recorded import Recorded, Turn
-from tidegate.runtime.replay import JournalError, Replayed, event_of, read, recorded_effects
+from tidegate.runtime.replay import JournalError, Replayed, event_of, read, recorded_effects, replay
 
 
 @dataclass(slots=True)
@@ -38,6 +42,8 @@ class Otherwise:
     missing: int = 0
     left_out: list[ModelId] = field(default_factory=list)
     """Models of the journal that the new settings do not have."""
+    is_same: bool = False
+    """The settings are those of that day, and so are all decisions: both courses are the recorded one."""
 
     def first_difference(self, model: ModelId) -> float | None:
         """The first moment at which the two courses of a model differ."""
@@ -79,11 +85,34 @@ def otherwise(
     found.left_out = sorted(seen - set(known))
     found.start_s = {model: _start_s(turns, model, spec) for model, spec in known.items()}
     found.span_s = turns[-1][0] - turns[0][0]
-    recorded, imagined = Recorded(known), Imagined(known, limits, nodes, found.start_s)
+    recorded = Recorded(known)
     recorded.play(turns)
-    imagined.play(turns)
-    found.recorded, found.replayed = recorded.courses, imagined.courses
+    found.recorded = found.replayed = recorded.courses
+    found.is_same = _are_same(turns, models, limits, nodes) and replay(files).is_faithful
+    if not found.is_same:
+        imagined = Imagined(known, limits, nodes, found.start_s)
+        imagined.play(turns)
+        found.replayed = imagined.courses
     return found
+
+
+def _are_same(
+    turns: list[Turn], models: dict[ModelId, FleetModel], limits: FleetLimits, nodes: tuple[Node, ...]
+) -> bool:
+    """The journal knows no other settings than these."""
+    told = [event for _, event, _ in turns if isinstance(event, FleetConfigured)]
+    return bool(told) and all(
+        (_acting(event.models), event.limits, event.nodes) == (_acting(models), limits, nodes) for event in told
+    )
+
+
+def _acting(models: dict[ModelId, FleetModel]) -> dict[ModelId, FleetModel]:
+    """Without what makes no difference: a second policy that only looks on, and the local time where no floor needs it."""
+    return {model: replace(spec, shadow=None, scaling=_timeless(spec.scaling)) for model, spec in models.items()}
+
+
+def _timeless(scaling: Scaling) -> Scaling:
+    return scaling if scaling.schedule.floors else replace(scaling, schedule=Schedule())
 
 
 def _fleet_turns(files: list[Path], found: Otherwise) -> Iterator[Turn]:
