@@ -185,6 +185,50 @@ def test_the_settings_of_that_day_decide_as_on_that_day(under):
     assert found["replayed"]["replica_hours"] == pytest.approx(found["recorded"]["replica_hours"], rel=0.05)
 
 
+SAME = """
+models:
+  m:
+    engine: emulated
+    slots: 16
+    price: 2.50/h
+    shadow: kpa
+    expected_start: 30s
+    scaling: {policy: concurrency, min_replicas: 1, max_replicas: 8, window: 30s, scale_down_delay: 60s,
+              concurrency_target: TARGET}
+"""
+
+
+def test_under_the_settings_of_that_day_the_course_is_the_recorded_one_and_is_near_what_was_kept(tmp_path):
+    """A rise to four times as much, on one replica that is full at 13 a second; others take 30 s to start."""
+    times = [n / 6 for n in range(1200)] + [200 + n / 30 for n in range(6000)]
+    rows = [f"{at_s:.3f},{400 + n % 5 * 100},{150 + n % 3 * 50}" for n, at_s in enumerate(times)]
+    (tmp_path / "trace.csv").write_text("\n".join(["arrived_s,prompt_tokens,output_tokens", *rows]) + "\n")
+    for name, target in (("that-day", "14"), ("other", "20")):
+        (tmp_path / f"{name}.yaml").write_text(SAME.replace("TARGET", target))
+    day = tmp_path / "day.jsonl"
+    simulated = tidegate(
+        *("simulate", tmp_path / "that-day.yaml", "--trace", tmp_path / "trace.csv", "--cold-start", "30s"),
+        *("--journal", day, "--json"),
+    )
+    figures = json.loads(simulated.stdout)
+    same, other = (
+        json.loads(tidegate("replay", day, tmp_path / f"{name}.yaml", "--json").stdout)
+        for name in ("that-day", "other")
+    )
+
+    assert same["is_recorded_course"]
+    assert not other["is_recorded_course"]
+    recorded = same["models"]["m"]["recorded"]
+    assert same["models"]["m"]["replayed"] == recorded
+    assert other["models"]["m"]["replayed"] != recorded
+    kept = figures["slo"]["attainment"]
+    assert 0.7 < kept < 0.97
+    assert recorded["predicted_attainment"] == pytest.approx(kept, abs=0.05)
+    assert figures["shadows"]["m"]["acting"]["attainment"] == pytest.approx(kept, abs=0.05)
+    assert recorded["replica_hours"] == pytest.approx(figures["replica_hours"], rel=0.05)
+    assert "both courses are the recorded one" in tidegate("replay", day, tmp_path / "that-day.yaml").output
+
+
 def test_fuller_replicas_cost_less_and_the_first_difference_is_told(under):
     found = next(iter(json.loads(under(30, "--json").stdout)["models"].values()))
 

@@ -102,13 +102,16 @@ def _are_same(
     """The journal knows no other settings than these."""
     told = [event for _, event, _ in turns if isinstance(event, FleetConfigured)]
     return bool(told) and all(
-        (_acting(event.models), event.limits, event.nodes) == (_acting(models), limits, nodes) for event in told
+        (_acting(event.models), event.limits, event.nodes) == (_acting(models), limits, nodes)
+        for event in told
     )
 
 
 def _acting(models: dict[ModelId, FleetModel]) -> dict[ModelId, FleetModel]:
     """Without what makes no difference: a second policy that only looks on, and the local time where no floor needs it."""
-    return {model: replace(spec, shadow=None, scaling=_timeless(spec.scaling)) for model, spec in models.items()}
+    return {
+        model: replace(spec, shadow=None, scaling=_timeless(spec.scaling)) for model, spec in models.items()
+    }
 
 
 def _timeless(scaling: Scaling) -> Scaling:

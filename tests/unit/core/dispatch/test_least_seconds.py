@@ -9,6 +9,7 @@ from tidegate.core.dispatch.prefix import REPLICAS_MAX, stamp_of
 from tidegate.core.dispatch.routing.cost import TIE_S
 from tidegate.core.dispatch.routing.heat import HALF_REQUESTS, SEEN_LEAST, Heat
 from tidegate.core.dispatch.routing.hits import Hits
+from tidegate.core.events import UpstreamEnded
 from tidegate.core.lifecycle import State
 from unit.core.dispatch.routing_world import BLOCK, chain, seconds_world
 
@@ -265,6 +266,33 @@ def settled(*names):
         told(world, names[n % len(names)])
         world.pick()
     return world
+
+
+def test_a_step_is_learned_without_the_prompts_that_were_computed_in_it():
+    """A step takes 8 ms, and an answer of 100 tokens shares its life with ten prompts of 0.12 s each."""
+    world = seconds_world("a")
+    world.now_s = 40.0
+    for _ in range(60):
+        prompt = world.give("a", 2_000)
+        world.now_s += 0.12
+        world.end("a", prompt, output=1)
+        world.now_s += 0.03
+        world.pick()  # it takes over what was learned
+    for _ in range(60):
+        asked = world.give("a", 2_000)
+        world.now_s += 0.12
+        world.begin("a", asked)
+        for _ in range(10):
+            beside = world.give("a", 2_000)
+            world.now_s += 0.12
+            world.end("a", beside, output=1)
+            world.now_s += 0.078
+        ended = UpstreamEnded(asked.request_id, 200, 2_000, None, 100)
+        world.tell("answered", asked, "a", world.now_s, ended)
+        world.leave("a", asked)
+
+    # 1.98 s for 99 tokens, and 1.2 s of them for prompts, but for what these share with any step.
+    assert load(world, "a").capacity.step_s(1, 2_000) == pytest.approx(0.009, abs=0.002)
 
 
 def test_one_strange_run_does_not_make_a_replica_slow_and_several_do():
