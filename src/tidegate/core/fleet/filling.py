@@ -18,6 +18,8 @@ from tidegate.core.queueing import normal_density, normal_share
 from tidegate.core.values import value
 
 STEP_S = 1.0
+STILL = 1e-3
+"""Requests by which nothing changes any more in a step: so it goes on."""
 
 
 @value
@@ -47,13 +49,17 @@ def fill(
     steps = ceil(span_s / STEP_S)
     if steps <= 0:
         return filled, 1.0
+    bearable = answers.seats + answers.slack_s * answers.most_per_s
     kept = 0.0
-    for _ in range(steps):
+    for step in range(steps):
         after, running = _step(filled, answers, comes_per_s, span_s / steps, came=came)
         mean, variance = 0.5 * (filled.mean + after.mean), 0.5 * (filled.variance + after.variance)
-        bearable = answers.seats + answers.slack_s * answers.most_per_s
-        kept += answers.share(running) * normal_share(_deviations(bearable - mean, variance))
+        share = answers.share(running) * normal_share(_deviations(bearable - mean, variance))
+        is_still = abs(after.mean - filled.mean) + abs(after.variance - filled.variance) < STILL
+        kept += share * (steps - step if is_still else 1)
         filled = after
+        if is_still:
+            break
     return filled, kept / steps
 
 
