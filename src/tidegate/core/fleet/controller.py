@@ -59,7 +59,7 @@ from tidegate.core.fleet.scaling.autoscaler import Standing
 from tidegate.core.fleet.scaling.limits import grant
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.scaling.wishes import Wish
-from tidegate.core.fleet.standing import standing_of
+from tidegate.core.fleet.standing import standing_of, wish_of
 from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.variants import OWN
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
@@ -303,7 +303,7 @@ class FleetController:
             else:
                 demand, proposal = plan.demand, plan.proposal
             asked.append((plan, demand, proposal, standing))
-            wishes.append(plan.wish(proposal, standing, now_s))
+            wishes.append(wish_of(plan, proposal, standing, now_s))
         leaving = self._leaving()
         left = self._budget.left(self._limits.max_starts_per_hour, now_s)
         limits = self._limits_now(now_s)

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, inf
 
-from tidegate.core.effects import Decision, Prediction, Shadowed
+from tidegate.core.effects import Decision, Shadowed
 from tidegate.core.events import ScaledByHand
-from tidegate.core.fleet.answering import Traffic
+from tidegate.core.fleet.batches import Batches
 from tidegate.core.fleet.byhand import BY_HAND, HandNumber
 from tidegate.core.fleet.coldstart import ColdStarts
-from tidegate.core.fleet.crews import counted, crew_of, price_per_h
 from tidegate.core.fleet.lineup import Lineup, Need
-from tidegate.core.fleet.predicting import attainment, traffic_of
+from tidegate.core.fleet.reasons import Basis, Reason
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
 from tidegate.core.fleet.scaling.forecast import SETS_FLOOR, Expected
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
-from tidegate.core.fleet.scaling.wishes import Grant, Wish
+from tidegate.core.fleet.scaling.wishes import Grant
 from tidegate.core.fleet.shadow import Shadow
 from tidegate.core.fleet.sizes import Size
-from tidegate.core.fleet.variants import DEFAULT, OWN, Variants
+from tidegate.core.fleet.variants import OWN, Variants
 from tidegate.core.settings import FleetModel
 from tidegate.core.types import ModelId, ReplicaId
-from tidegate.core.values import value
-
-HELD_LEAST = 0.005
-"""A need that is so little above what is asked for now is not called held."""
-
-
-@value
-class _Basis:
-    """What the number in force was decided on."""
-
-    demand: Demand
-    proposal: Proposal
-    grant: Grant
-    standing: Standing
-    now_s: float
 
 
 class Plan:
@@ -55,8 +39,7 @@ class Plan:
         """The variant that is started for its pool."""
         self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
-        self.batches: dict[str, int] = {}
-        """Requests that engines of each variant run at once at most, where that has been seen."""
+        self.batches = Batches(self.variants)
         self.hand: HandNumber | None = None
         """A number that somebody set."""
         self.remark = ""
@@ -66,7 +49,7 @@ class Plan:
         self.spent = 0.0
         """Since the last decision told."""
         self._before = 0
-        self._basis: _Basis | None = None
+        self._basis: Basis | None = None
         self._shadow: Shadow | None = None
         self._said: tuple[object, ...] | None = None
         """Number, holder, whether more was asked for, remarks and variants, of the decision told last."""
@@ -112,39 +95,6 @@ class Plan:
         """What one more replica of this variant would take."""
         return self.variants.sizes.get(variant) or self.variants.sizes[OWN]
 
-    def slots_as(self, variant: str) -> int:
-        """Requests that one replica of this variant takes at once: what its settings say, or its engine's batch size where
-        that is known to be smaller."""
-        slots = self.spec_as(variant).slots
-        return min(slots, self.batches.get(variant, slots))
-
-    def learn_batch(self, variant: str, replicas: Iterable[Replica]) -> None:
-        """One of this variant has shown its batch size, or a larger one than it was thought to have."""
-        alike = [each for each in replicas if each.variant == variant and not each.is_ended]
-        sizes = [each.batch.size for each in alike if each.batch.size and not self.is_outdated(each)]
-        self.batches.pop(variant, None)
-        if sizes:
-            self.batches[variant] = min(sizes)
-
-    @property
-    def mismatch(self) -> str:
-        """Which engines run fewer requests at once than they are counted on for, in words; empty: none is known to."""
-        said = []
-        target = self.spec.scaling.concurrency_target
-        for variant, batch in sorted(self.batches.items()):
-            slots = self.spec_as(variant).slots
-            if batch >= slots:
-                continue
-            whose = self.variants.named(variant)
-            beyond = (
-                f" and its concurrency_target {target:g}" if target is not None and target > batch else ""
-            )
-            said.append(
-                f"{f'{whose}: ' if whose else ''}an engine runs {batch} requests at once while others wait in it, "
-                f"but its slots are {slots}{beyond}; make them equal"
-            )
-        return "; ".join(said)
-
     def configure(self, spec: FleetModel, now_s: float) -> None:
         """New settings. The number stands, and so does what is known; old failures are forgiven."""
         if spec == self.spec:
@@ -152,13 +102,7 @@ class Plan:
         before = dict(self.variants.specs)
         self.spec = spec
         self.variants.configure(spec)
-        self.batches = {
-            name: batch
-            for name, batch in self.batches.items()
-            if (was := before.get(name)) is not None
-            and (now := self.variants.spec(name)) is not None
-            and now.command_hash == was.command_hash
-        }
+        self.batches.keep_same(before)
         if self.need.delay_s != spec.scaling.scale_down_delay_s:
             self.need = self.need.under(spec.scaling.scale_down_delay_s)
         self.lineup = None
@@ -222,36 +166,14 @@ class Plan:
             return False
         return self.due_s is None or now_s < self.due_s
 
-    def wish(self, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
-        """The proposal in the words of the final clamp."""
-        lineup = self.lineup
-        return Wish(
-            model=self.model,
-            wanted=proposal.wanted if lineup is None else self._places(lineup, proposal),
-            min_replicas=self.spec.scaling.min_replicas,
-            max_replicas=self.spec.scaling.max_replicas,
-            held=standing.there if lineup is None else lineup.there,
-            asleep=standing.asleep if lineup is None else lineup.asleep,
-            size=self.size,
-            can_start=self.variants.block(now_s) is None,
-            is_owed=standing.is_owed,
-            sizes=() if lineup is None else tuple(self.size_as(part.variant) for part in lineup.parts),
-        )
-
-    def _places(self, lineup: Lineup, proposal: Proposal) -> int:
-        """How many of the line-up: as many as the need asks for, or as a hand says."""
-        if self.hand is None or proposal.held_by != BY_HAND:
-            return lineup.asked
-        return max(lineup.asked, proposal.wanted) if self.hand.at_least else proposal.wanted
-
     def settle(
         self, demand: Demand, proposal: Proposal, grant: Grant, standing: Standing, now_s: float
     ) -> Decision | None:
         """Put the granted number in force. A Decision when there is something new to say: the first, a
         changed number, one held back in another way than was told last, or a remark."""
-        self._basis = _Basis(demand, proposal, grant, standing, now_s)
+        self._basis = Basis(demand, proposal, grant, standing, now_s)
         self._before, self.desired = self.desired, grant.desired
-        held_by = grant.held_by or proposal.held_by
+        held_by = self._basis.held_by
         counts = None if self.lineup is None else sorted(self.lineup.counts(self.desired).items())
         # How far it is from what is asked for changes all the time; whether it is short of that is news.
         is_short = held_by is not None and proposal.asked > self.desired
@@ -293,28 +215,11 @@ class Plan:
     @property
     def because(self) -> str:
         """Why the number in force is what it is; empty before the first turn. Cheaper than the whole decision."""
-        return self._because(self._basis) if self._basis else ""
+        return self._reason(self._basis).because if self._basis else ""
 
     def decision(self) -> Decision | None:
         """The number in force and what it was decided on; None before the first turn."""
-        if self._basis is None:
-            return None
-        basis, desired = self._basis, self.desired
-        traffic = traffic_of(basis.demand, basis.now_s)
-        return Decision(
-            model=self.model,
-            desired=desired,
-            before=self._before,
-            because=self._because(basis),
-            held_by=basis.grant.held_by or basis.proposal.held_by,
-            inputs=_inputs(basis, traffic),
-            fewer=self._prediction(max(0, desired - 1), basis.demand, traffic),
-            chosen=self._prediction(desired, basis.demand, traffic),
-            more=self._prediction(desired + 1, basis.demand, traffic),
-            spent=self.spent,
-            variants=None if self.lineup is None else _named(self.lineup.counts(desired)),
-            needed=None if self.lineup is None else self.lineup.need,
-        )
+        return self._reason(self._basis).decision() if self._basis else None
 
     @property
     def demand(self) -> Demand:
@@ -334,7 +239,7 @@ class Plan:
             return False
         return basis.grant.held_by.startswith("fleet.") and self._is_short(basis)
 
-    def _is_short(self, basis: _Basis) -> bool:
+    def _is_short(self, basis: Basis) -> bool:
         """The number in force carries less than the demand asks for."""
         if self.lineup is not None:
             return not self.lineup.carries(self.desired)
@@ -367,68 +272,20 @@ class Plan:
             return self._basis.proposal.due_at_s if self._basis else None
         return min(self.need.due_s, self._basis.proposal.due_at_s or inf)
 
-    def _because(self, basis: _Basis) -> str:
-        why = [basis.proposal.because]
-        match basis.grant.held_by:
-            case None:
-                pass
-            case "min_replicas":
-                why.append(f"min_replicas keeps {self.desired}")
-            case "max_replicas":
-                why.append(f"max_replicas allows {self.desired}")
-            case cap:
-                why.append(f"{cap} leaves {self.desired}")
-        if self.lineup is not None:
-            counts = _named(self.lineup.counts(self.desired))
-            mix = ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
-            need, exact = self.lineup.need, basis.proposal.needed
-            is_held = exact is not None and need > exact + HELD_LEAST
-            when = f" within the last {self.need.delay_s:g} s" if is_held else ""
-            why.append(f"{need:.2f} needed{when}, in replicas of {DEFAULT}: {mix}")
-        if self._remark:
-            why.append(self._remark)
-        return "; ".join(why)
-
     @property
     def _remark(self) -> str:
-        return "; ".join(filter(None, (self.remark or self.choice, self.mismatch)))
+        return "; ".join(filter(None, (self.remark or self.choice, self.batches.mismatch)))
 
-    def _prediction(self, replicas: int, demand: Demand, traffic: Traffic | None) -> Prediction:
-        counts: Mapping[str, int] = {OWN: replicas} if self.lineup is None else self.lineup.counts(replicas)
-        those = counted(self.variants, counts)
-        slots = sum(self.spec_as(name).slots * number for name, number in counts.items())
-        queued = max(0, round(demand.peak) - slots)
-        crew = None if traffic is None else crew_of(those, self.spec, demand)
-        kept = None
-        if traffic is not None and crew is not None:
-            kept = attainment(crew, traffic, self.spec.scaling.promise)
-        return Prediction(replicas, slots, queued, price_per_h(those), kept)
-
-
-def _named(counts: dict[str, int]) -> dict[str, int]:
-    return {name or DEFAULT: count for name, count in counts.items()}
-
-
-def _inputs(basis: _Basis, traffic: Traffic | None) -> dict[str, float]:
-    """The numbers that the decision was made from. What is not known is left out."""
-    inputs = dict(basis.proposal.inputs)
-    inputs["asked"] = float(basis.proposal.asked)
-    inputs["queued"] = float(basis.demand.queued)
-    inputs["in_flight"] = float(basis.demand.in_flight)
-    inputs["live"] = float(basis.standing.live)
-    inputs["serving"] = float(basis.standing.serving)
-    if basis.demand.complete_since_s is not None:
-        inputs["complete_since_s"] = basis.demand.complete_since_s
-    foresees = basis.demand.forecast
-    told = None if foresees is None else foresees.told
-    if told is not None:
-        inputs["expected_per_s"] = told.requests_per_s
-        inputs["expected_within_s"] = told.ahead_s
-        inputs["forecast_is_believed"] = float(told.is_believed)
-        if told.lengths is not None:
-            inputs["expected_prompt_tokens"], inputs["expected_output_tokens"] = told.lengths
-    if traffic is not None:
-        inputs["arrivals_per_s"] = traffic.arrivals_per_s
-        inputs["mean_prompt_tokens"] = traffic.prompt_tokens
-        inputs["mean_output_tokens"] = traffic.output_tokens
-    return inputs
+    def _reason(self, basis: Basis) -> Reason:
+        return Reason(
+            model=self.model,
+            spec=self.spec,
+            variants=self.variants,
+            lineup=self.lineup,
+            hold_s=self.need.delay_s,
+            basis=basis,
+            before=self._before,
+            desired=self.desired,
+            remark=self._remark,
+            spent=self.spent,
+        )

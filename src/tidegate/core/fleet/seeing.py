@@ -111,7 +111,8 @@ class Seeing:
         replica.engine = event
         plan, load = self._roster.plans.get(replica.model), self._roster.demand.load(replica.replica_id)
         if replica.batch.note(event, load.in_flight if load else 0) and plan is not None:
-            plan.learn_batch(replica.variant, self._roster.replicas.by_model()[replica.model])
+            mine = self._roster.replicas.by_model()[replica.model]
+            plan.batches.learn(replica.variant, [each for each in mine if not plan.is_outdated(each)])
 
     def _note_ready(self, replica: Replica, event: ReplicaSeen, now_s: float) -> None:
         replica.ready_s = now_s

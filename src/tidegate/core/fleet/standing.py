@@ -1,4 +1,4 @@
-"""One model's replicas as its autoscaler sees them."""
+"""One model's replicas as its autoscaler sees them, and its number as the final clamp does."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from tidegate.core.events import EngineReported
+from tidegate.core.fleet.byhand import BY_HAND
 from tidegate.core.fleet.coldstart import PROMOTION_S, ColdStarts, Readiness
+from tidegate.core.fleet.lineup import Lineup
 from tidegate.core.fleet.mixing import enough
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Standing
-from tidegate.core.fleet.scaling.policies import Coming, EngineSeen
+from tidegate.core.fleet.scaling.policies import Coming, EngineSeen, Proposal
+from tidegate.core.fleet.scaling.wishes import Wish
 from tidegate.core.fleet.variants import OWN
 from tidegate.core.lifecycle import State
 from tidegate.core.tiers import Tier
@@ -84,13 +87,37 @@ def standing_of(plan: Plan, replicas: Iterable[Replica], cold: ColdStarts, now_s
         tuple(coming),
         tuple(engines),
         _next_readiness(plan, cold, warm, asleep, beside=bool(coming)),
-        plan.slots_as(OWN),
+        plan.batches.slots(OWN),
         plan.spec.price_per_h,
         len(asleep),
         plan.bounds,
         is_owed=launched_s < went_s and now_s <= went_s + OWED_S,
         has_others=others,
     )
+
+
+def wish_of(plan: Plan, proposal: Proposal, standing: Standing, now_s: float) -> Wish:
+    """The proposal in the words of the final clamp."""
+    lineup = plan.lineup
+    return Wish(
+        model=plan.model,
+        wanted=proposal.wanted if lineup is None else _places(plan, lineup, proposal),
+        min_replicas=plan.spec.scaling.min_replicas,
+        max_replicas=plan.spec.scaling.max_replicas,
+        held=standing.there if lineup is None else lineup.there,
+        asleep=standing.asleep if lineup is None else lineup.asleep,
+        size=plan.size,
+        can_start=plan.variants.block(now_s) is None,
+        is_owed=standing.is_owed,
+        sizes=() if lineup is None else tuple(plan.size_as(part.variant) for part in lineup.parts),
+    )
+
+
+def _places(plan: Plan, lineup: Lineup, proposal: Proposal) -> int:
+    """How many of the line-up: as many as the need asks for, or as a hand says."""
+    if plan.hand is None or proposal.held_by != BY_HAND:
+        return lineup.asked
+    return max(lineup.asked, proposal.wanted) if plan.hand.at_least else proposal.wanted
 
 
 def _next_readiness(

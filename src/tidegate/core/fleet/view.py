@@ -156,7 +156,7 @@ def model_view(
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
         variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
         adapters=tuple(name for name, _ in plan.spec.adapters or ()),
-        mismatch=plan.mismatch,
+        mismatch=plan.batches.mismatch,
     )
 
 
