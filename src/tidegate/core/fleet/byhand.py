@@ -10,9 +10,12 @@ ever: they are stronger than a hand.
 
 from __future__ import annotations
 
+from math import inf
+
+from tidegate.core.events import ScaledByHand
 from tidegate.core.fleet.scaling.policies import Proposal
 from tidegate.core.fleet.scaling.schedule import day_of_week, time_of_day
-from tidegate.core.scaling_settings import DAY_S, Schedule
+from tidegate.core.scaling_settings import DAY_S, Scaling, Schedule
 from tidegate.core.values import value
 
 BY_HAND = "hand"
@@ -64,3 +67,35 @@ class HandNumber:
             )
         because = f"{proposal.because}; {self.said(schedule)}"
         return Proposal(self.replicas, proposal.asked, because, BY_HAND, due_s, proposal.inputs)
+
+
+class ByHand:
+    """One model's number that somebody set, while there is one."""
+
+    def __init__(self) -> None:
+        self.number: HandNumber | None = None
+
+    def __repr__(self) -> str:
+        return f"<ByHand {self.number}>"
+
+    def set(self, event: ScaledByHand, now_s: float) -> None:
+        """Somebody sets the number, or lets the law have it again."""
+        if event.replicas is None or not 0.0 < event.for_s < inf:
+            self.number = None
+            return
+        until_s = now_s + event.for_s
+        self.number = HandNumber(max(0, event.replicas), now_s, until_s, event.at_least, event.asked)
+
+    def end_one(self, desired: int, asked: int, for_s: float, now_s: float) -> None:
+        """Somebody has ended one of ``desired`` replicas while demand asked for ``asked``: one fewer holds."""
+        if self.number is not None and self.number.asked is None:
+            return  # A number was set, and it says what is wanted.
+        held = desired if self.number is None else self.number.replicas
+        self.number = HandNumber(max(0, held - 1), now_s, now_s + for_s, False, asked)
+
+    def kept_at_none(self, scaling: Scaling) -> tuple[str, float] | None:
+        """Why none is to serve though it may be asked for, and until when; None: somebody may be started."""
+        number = self.number
+        if number is None or number.at_least or number.replicas or scaling.min_replicas:
+            return None
+        return f"it is {number.said(scaling.schedule)}", number.until_s

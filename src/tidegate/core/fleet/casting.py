@@ -65,11 +65,12 @@ class Casting:
         need = plan.need.ask(proposal, now_s)
         members = self._members(plan, replicas, launching, now_s)
         least, most = plan.spec.scaling.min_replicas, plan.spec.scaling.max_replicas
-        if plan.hand is not None and proposal.held_by == BY_HAND:
+        hand = plan.by_hand.number
+        if hand is not None and proposal.held_by == BY_HAND:
             # Whoever sets a number counts replicas, of whatever variant; which ones is asked of the demand.
             need = float(proposal.asked)
             least = max(least, min(proposal.wanted, most))
-            most = most if plan.hand.at_least else least
+            most = most if hand.at_least else least
         staying = [member.share for member in members if member.can_stay]
         # What falls short of a least number alone is no reason to exchange anybody: a mix of others would find no room either.
         is_enough = sum(staying) >= need - EPS

@@ -196,7 +196,8 @@ class FleetController:
     @property
     def hands(self) -> dict[ModelId, HandNumber]:
         """The numbers that somebody set, and those that came of somebody ending a replica."""
-        return {model: plan.hand for model, plan in self._plans.items() if plan.hand is not None}
+        numbers = {model: plan.by_hand.number for model, plan in self._plans.items()}
+        return {model: number for model, number in numbers.items() if number is not None}
 
     @property
     def lessons(self) -> int:
@@ -232,7 +233,7 @@ class FleetController:
                 self._keeper.hear(event.report, now_s)
             case ScaledByHand():
                 if event.model in self._plans:
-                    self._plans[event.model].set_by_hand(event, now_s)
+                    self._plans[event.model].by_hand.set(event, now_s)
             case SpendingRestored():
                 self._spending.restore(event.minutes, now_s)
                 self._budget.restore(event.starts, now_s)

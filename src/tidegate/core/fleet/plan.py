@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import ceil, inf
 
 from tidegate.core.effects import Decision, Shadowed
-from tidegate.core.events import ScaledByHand
 from tidegate.core.fleet.batches import Batches
-from tidegate.core.fleet.byhand import BY_HAND, HandNumber
+from tidegate.core.fleet.byhand import BY_HAND, ByHand
 from tidegate.core.fleet.coldstart import ColdStarts
 from tidegate.core.fleet.lineup import Lineup, Need
 from tidegate.core.fleet.reasons import Basis, Reason
 from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.scaling.autoscaler import Autoscaler, Standing
-from tidegate.core.fleet.scaling.forecast import SETS_FLOOR, Expected
+from tidegate.core.fleet.scaling.forecast import Expected
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.scaling.wishes import Grant
 from tidegate.core.fleet.shadow import Shadow
@@ -40,8 +38,7 @@ class Plan:
         self.autoscaler = Autoscaler(spec.scaling, now_s, self.bounds[0] if self.bounds else None)
         self.desired = 0
         self.batches = Batches(self.variants)
-        self.hand: HandNumber | None = None
-        """A number that somebody set."""
+        self.by_hand = ByHand()
         self.remark = ""
         """What there is to say of its replicas in this turn, beside their number."""
         self.choice = ""
@@ -130,34 +127,22 @@ class Plan:
     def propose(self, demand: Demand, standing: Standing, now_s: float) -> Proposal:
         """What this model's policy wants, or what somebody has set instead, before the final clamp."""
         proposal = self.autoscaler.propose(demand, standing, now_s)
-        if self.hand is None:
+        hand = self.by_hand.number
+        if hand is None:
             return proposal
-        if self.hand.is_over(proposal.asked, now_s):
-            self.hand = None
+        if hand.is_over(proposal.asked, now_s):
+            self.by_hand.number = None
             if demand.complete_since_s is not None:
                 return proposal
             # The law is in the dark, and what it last saw may be as old as the number.
             self.autoscaler.adopt(ceil(standing.live), now_s)
             return self.autoscaler.propose(demand, standing, now_s)
-        return self.hand.put_upon(proposal, self.spec.scaling.schedule)
-
-    def set_by_hand(self, event: ScaledByHand, now_s: float) -> None:
-        """Somebody sets the number, or lets the law have it again."""
-        if event.replicas is None or not 0.0 < event.for_s < inf:
-            self.hand = None
-            return
-        until_s = now_s + event.for_s
-        self.hand = HandNumber(max(0, event.replicas), now_s, until_s, event.at_least, event.asked)
+        return hand.put_upon(proposal, self.spec.scaling.schedule)
 
     def ended_by_hand(self, now_s: float) -> None:
         """Somebody has ended a replica that was wanted. Where that is adopted, one fewer holds."""
-        if not self.spec.adopts_ends or self._basis is None:
-            return
-        if self.hand is not None and self.hand.asked is None:
-            return  # A number was set, and it says what is wanted.
-        held = self.desired if self.hand is None else self.hand.replicas
-        until_s = now_s + self.spec.by_hand_for_s
-        self.hand = HandNumber(max(0, held - 1), now_s, until_s, False, self._basis.proposal.asked)
+        if self.spec.adopts_ends and self._basis is not None:
+            self.by_hand.end_one(self.desired, self._basis.proposal.asked, self.spec.by_hand_for_s, now_s)
 
     def still_stands(self, standing: Standing, now_s: float) -> bool:
         """While nobody says anything new of its demand: its replicas are as they were when its law was last asked, and
@@ -199,13 +184,7 @@ class Plan:
     @property
     def forecast(self) -> Expected | None:
         """What is expected, and what comes of it; None while those hours have never been seen, and where no law asks."""
-        if self._basis is None or self._basis.demand.forecast is None:
-            return None
-        told = self._basis.demand.forecast.told
-        if told is None:
-            return None
-        sets_floor = told.is_believed and SETS_FLOOR in self._basis.proposal.inputs
-        return replace(told, sets_floor=sets_floor)
+        return self._basis.forecast if self._basis else None
 
     @property
     def shadowed(self) -> Shadowed | None:
@@ -256,14 +235,6 @@ class Plan:
         if self._basis is not None and self.is_by_hand and self._is_short(self._basis):
             return True
         return self.is_capped
-
-    @property
-    def kept_at_none(self) -> tuple[str, float] | None:
-        """Why none is to serve though it may be asked for, and until when; None: somebody may be started."""
-        hand = self.hand
-        if hand is None or hand.at_least or hand.replicas or self.spec.scaling.min_replicas:
-            return None
-        return f"it is {hand.said(self.spec.scaling.schedule)}", hand.until_s
 
     @property
     def due_s(self) -> float | None:

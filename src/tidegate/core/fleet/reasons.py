@@ -4,6 +4,7 @@ or more would mean."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tidegate.core.effects import Decision, Prediction
 from tidegate.core.fleet.answering import Traffic
@@ -11,6 +12,7 @@ from tidegate.core.fleet.crews import counted, crew_of, price_per_h
 from tidegate.core.fleet.lineup import Lineup
 from tidegate.core.fleet.predicting import attainment, traffic_of
 from tidegate.core.fleet.scaling.autoscaler import Standing
+from tidegate.core.fleet.scaling.forecast import SETS_FLOOR, Expected
 from tidegate.core.fleet.scaling.policies import Demand, Proposal
 from tidegate.core.fleet.scaling.wishes import Grant
 from tidegate.core.fleet.variants import DEFAULT, OWN, Variants
@@ -36,6 +38,14 @@ class Basis:
     def held_by(self) -> str | None:
         """What keeps the number from being what is asked for; a limit before what the law or a hand says."""
         return self.grant.held_by or self.proposal.held_by
+
+    @property
+    def forecast(self) -> Expected | None:
+        """What was expected, and what came of it; None while those hours have never been seen, and where no law asked."""
+        told = None if self.demand.forecast is None else self.demand.forecast.told
+        if told is None:
+            return None
+        return replace(told, sets_floor=told.is_believed and SETS_FLOOR in self.proposal.inputs)
 
 
 @value

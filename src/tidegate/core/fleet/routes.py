@@ -137,8 +137,9 @@ def model_route(
                 growth_slots=slots,
                 growth_s=took_s,
             )
-    if plan.kept_at_none is not None:  # 2
-        return ModelRoute(plan.model, False, *plan.kept_at_none)
+    kept = plan.by_hand.kept_at_none(plan.spec.scaling)
+    if kept is not None:  # 2
+        return ModelRoute(plan.model, False, *kept)
     if any(replica.is_live or replica.can_be_kept for replica in replicas):  # 3
         expected = [cold.ready_s(replica) for replica in replicas if replica.is_coming_up]
         on_time = [ready_s for ready_s in expected if ready_s is not None and ready_s > now_s]

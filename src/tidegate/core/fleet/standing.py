@@ -115,9 +115,10 @@ def wish_of(plan: Plan, proposal: Proposal, standing: Standing, now_s: float) ->
 
 def _places(plan: Plan, lineup: Lineup, proposal: Proposal) -> int:
     """How many of the line-up: as many as the need asks for, or as a hand says."""
-    if plan.hand is None or proposal.held_by != BY_HAND:
+    hand = plan.by_hand.number
+    if hand is None or proposal.held_by != BY_HAND:
         return lineup.asked
-    return max(lineup.asked, proposal.wanted) if plan.hand.at_least else proposal.wanted
+    return max(lineup.asked, proposal.wanted) if hand.at_least else proposal.wanted
 
 
 def _next_readiness(

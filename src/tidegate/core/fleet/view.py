@@ -151,7 +151,7 @@ def model_view(
         starts=starts,
         shadow=plan.shadowed,
         forecast=plan.forecast,
-        hand=plan.hand,
+        hand=plan.by_hand.number,
         is_by_hand=plan.is_by_hand,
         replicas=replica_views(replicas, demand, is_mixed=plan.variants.is_mixed),
         variants=tuple(plan.variants.named(name) for name in plan.variants.specs),
