@@ -21,7 +21,7 @@ from tidegate.core.events import (
     Tick,
 )
 from tidegate.core.fleet import FleetController
-from tidegate.core.fleet.controller import FleetEvent
+from tidegate.core.fleet.interface import FleetEvent
 from tidegate.core.knowledge import FleetKnowledge, KnownModel
 from tidegate.core.lifecycle import Seen
 from tidegate.core.scaling_settings import ScalingPolicy

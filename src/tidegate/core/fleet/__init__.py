@@ -2,7 +2,8 @@
 
 from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.fleet.coldstart import StartsView
-from tidegate.core.fleet.controller import FleetController, FleetEffect, FleetEvent
+from tidegate.core.fleet.controller import FleetController
+from tidegate.core.fleet.interface import FleetEffect, FleetEvent
 from tidegate.core.fleet.view import Failure, FleetView, ModelView, ReplicaView, SpendingView
 
 __all__ = [

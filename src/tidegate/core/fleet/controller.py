@@ -11,25 +11,9 @@ moment (``WakeAt``), never a count of ticks. Nothing known is never taken for ze
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil
 from typing import assert_never
 
-from tidegate.core.effects import (
-    Decision,
-    Demote,
-    Launch,
-    LoadAdapter,
-    Pooled,
-    Prefetch,
-    Promote,
-    PublishRoutes,
-    Shadowed,
-    Sleep,
-    Stop,
-    UnloadAdapter,
-    Wake,
-    WakeAt,
-)
+from tidegate.core.effects import WakeAt
 from tidegate.core.events import (
     AdapterSeen,
     DemandReported,
@@ -44,60 +28,21 @@ from tidegate.core.events import (
     Tick,
     WeightsSeen,
 )
-from tidegate.core.fleet.budget import Spending
 from tidegate.core.fleet.byhand import HandNumber
 from tidegate.core.fleet.demand import DemandBook
+from tidegate.core.fleet.interface import FleetEffect, FleetEvent
 from tidegate.core.fleet.keeper import Keeper
-from tidegate.core.fleet.launching import Launching
-from tidegate.core.fleet.places import Places
+from tidegate.core.fleet.means import Means
+from tidegate.core.fleet.numbers import Numbers
 from tidegate.core.fleet.plan import Plan
 from tidegate.core.fleet.prefetching import Prefetcher
 from tidegate.core.fleet.remembering import Learners
-from tidegate.core.fleet.replicas import Replica
 from tidegate.core.fleet.routes import RouteBook, model_route, routes_of
-from tidegate.core.fleet.scaling.autoscaler import Standing
-from tidegate.core.fleet.scaling.limits import grant
-from tidegate.core.fleet.scaling.policies import Demand, Proposal
-from tidegate.core.fleet.scaling.wishes import Wish
-from tidegate.core.fleet.standing import standing_of, wish_of
-from tidegate.core.fleet.starts import StartBudget
 from tidegate.core.fleet.variants import OWN
 from tidegate.core.fleet.view import FleetView, SpendingView, model_view, replica_views
 from tidegate.core.knowledge import FleetKnowledge
 from tidegate.core.lifecycle import State
-from tidegate.core.settings import FleetLimits
 from tidegate.core.types import ModelId, ModelRoute
-
-FleetEvent = (
-    FleetConfigured
-    | DemandReported
-    | ReplicaSeen
-    | ReplicaAdopted
-    | AdapterSeen
-    | EngineReported
-    | WeightsSeen
-    | SignalsReported
-    | SpendingRestored
-    | KnowledgeRestored
-    | ScaledByHand
-    | Tick
-)
-FleetEffect = (
-    Launch
-    | Promote
-    | Demote
-    | Sleep
-    | Wake
-    | Stop
-    | LoadAdapter
-    | UnloadAdapter
-    | Prefetch
-    | PublishRoutes
-    | Pooled
-    | Decision
-    | Shadowed
-    | WakeAt
-)
 
 
 class FleetController:
@@ -105,16 +50,12 @@ class FleetController:
 
     def __init__(self) -> None:
         self._plans: dict[ModelId, Plan] = {}
-        self._limits = FleetLimits()
-        self._limits_at: tuple[float, FleetLimits] | None = None
-        """As they are in this moment."""
         self._demand = DemandBook()
         self._keeper = Keeper(self._demand)
-        self._budget = StartBudget()
-        self._places = Places()
+        self._means = Means(self._keeper.roster.replicas)
+        self._numbers = Numbers(self._keeper, self._demand, self._means)
         self._prefetcher = Prefetcher(self._keeper.roster.cold.artifacts)
         self._learners = Learners(self._demand, self._keeper.pools.reserves, self._keeper.roster.cold)
-        self._spending = Spending()
         self._routes = RouteBook()
         self._early: list[ReplicaAdopted | ReplicaSeen | ScaledByHand] | None = []
         """What was seen of replicas, and set by hand, before the first configuration; None once there is one."""
@@ -147,11 +88,11 @@ class FleetController:
         effects += self._keeper.look_after(now_s)  # 2
         by_model = self._keeper.roster.replicas.by_model()
         self._keeper.replace_failing(by_model, now_s)
-        effects += self._decide(by_model, self._concerned(event), now_s)  # 3
-        effects += self._keeper.staffing.act(by_model, self._launching(now_s), now_s)  # 4
+        effects += self._numbers.decide(self._plans, by_model, self._concerned(event), now_s)  # 3
+        effects += self._keeper.staffing.act(by_model, self._means.launching(now_s), now_s)  # 4
         effects += self._keeper.leaving.stop_drained(now_s)  # 5
         effects += self._keeper.adapting.orders(self._plans, now_s)
-        self._spending.advance(self._keeper.roster.replicas.prices(), now_s)
+        self._means.spending.advance(self._keeper.roster.replicas.prices(), now_s)
         effects += self._publish(now_s, on_tick=isinstance(event, Tick))  # 6
         if isinstance(event, Tick):
             effects += self._prefetch(now_s)  # 7
@@ -166,13 +107,13 @@ class FleetController:
         return FleetView(
             at_s=now_s,
             route_version=self._routes.version,
-            starts_last_hour=self._budget.used(now_s),
+            starts_last_hour=self._means.starts.used(now_s),
             spending=SpendingView(
-                self._spending.rate_per_h,
-                self._spending.last_day(now_s),
-                tuple(self._spending.ledger),
-                self._spending.minutes(now_s),
-                self._budget.ages_s(now_s),
+                self._means.spending.rate_per_h,
+                self._means.spending.last_day(now_s),
+                tuple(self._means.spending.ledger),
+                self._means.spending.minutes(now_s),
+                self._means.starts.ages_s(now_s),
             ),
             models=tuple(
                 model_view(
@@ -229,14 +170,16 @@ class FleetController:
                     self._keeper.leaving.begin_drains_anew()
                 self._demand.hear(event.report, now_s)
                 for said in event.report.models:
-                    self._spending.hear_spilt(event.report.gateway, said.model, said.spilt_cost_total, now_s)
+                    self._means.spending.hear_spilt(
+                        event.report.gateway, said.model, said.spilt_cost_total, now_s
+                    )
                 self._keeper.hear(event.report, now_s)
             case ScaledByHand():
                 if event.model in self._plans:
                     self._plans[event.model].by_hand.set(event, now_s)
             case SpendingRestored():
-                self._spending.restore(event.minutes, now_s)
-                self._budget.restore(event.starts, now_s)
+                self._means.spending.restore(event.minutes, now_s)
+                self._means.starts.restore(event.starts, now_s)
             case KnowledgeRestored() if self._early is None:
                 pass  # what has been learned since is newer
             case KnowledgeRestored():
@@ -255,8 +198,7 @@ class FleetController:
         return []
 
     def _configure(self, event: FleetConfigured, now_s: float) -> list[FleetEffect]:
-        self._limits = event.limits
-        self._limits_at = None
+        self._means.configure(event.limits)
         plans: dict[ModelId, Plan] = {}
         for model, spec in sorted(event.models.items()):
             plans[model] = self._plans.get(model) or Plan(model, spec, now_s)
@@ -266,7 +208,7 @@ class FleetController:
         self._keeper.roster.cold.artifacts.keep_only(plans)
         self._keeper.roster.cold.kinds.configure(event.nodes)
         self._keeper.configure(plans)
-        self._places.configure(
+        self._means.places.configure(
             event.nodes, [plan.size_as(name) for plan in plans.values() for name in plan.variants.specs]
         )
         self._learners.give(plans.values(), now_s)
@@ -282,70 +224,6 @@ class FleetController:
         replica = self._keeper.roster.replicas.get(event.replica_id)
         return None if replica is None else replica.model
 
-    def _decide(
-        self, by_model: dict[ModelId, list[Replica]], concerned: ModelId | None, now_s: float
-    ) -> list[FleetEffect]:
-        replicas = self._keeper.roster.replicas
-        asked: list[tuple[Plan, Demand, Proposal, Standing]] = []
-        wishes: list[Wish] = []
-        self._spending.pass_to(now_s)
-        launching = self._launching(now_s)
-        for plan, variant, place in self._places.next_starts(self._plans.values(), replicas):
-            kinds = self._keeper.roster.cold.kinds
-            kinds.expect(plan.model, variant, plan.spec_as(variant), place)
-        for model, plan in self._plans.items():
-            mine = by_model.get(model, ())
-            standing = standing_of(plan, mine, self._keeper.roster.cold, now_s)
-            if concerned in (None, model) or not plan.still_stands(standing, now_s):
-                demand = self._demand.demand(model, plan.spec.scaling.window_s, now_s)
-                proposal = plan.propose(demand, standing, now_s)
-                if plan.variants.is_mixed:
-                    self._keeper.casting.cast(plan, proposal, demand, mine, launching, now_s)
-            else:
-                demand, proposal = plan.demand, plan.proposal
-            asked.append((plan, demand, proposal, standing))
-            wishes.append(wish_of(plan, proposal, standing, now_s))
-        leaving = self._leaving()
-        left = self._budget.left(self._limits.max_starts_per_hour, now_s)
-        limits = self._limits_now(now_s)
-        ground = self._places.ground_beside(leaving, wishes, self._plans, by_model, self._demand)
-        grants = grant(wishes, limits, [replica.size for replica in leaving], left, ground)
-        self._places.note(wishes, grants, replicas, now_s)
-        for plan in self._plans.values():
-            plan.spent = self._spending.spent_on(plan.model)
-        settled = [
-            plan.settle(demand, proposal, grants[plan.model], standing, now_s)
-            for plan, demand, proposal, standing in asked
-        ]
-        pools = self._keeper.pools
-        for plan, _, proposal, standing in asked:
-            pools.reserves.note(plan, proposal.asked, ceil(standing.live), now_s)
-        self._places.clear(ground, leaving, wishes, grants)
-        pools.share(self._plans, by_model, limits, ground)
-        for decision in settled:
-            if decision is not None:
-                price = decision.chosen.cost_per_h
-                self._spending.decided(decision.model, decision.desired, price, now_s)
-        cold = self._keeper.roster.cold
-        shadowed = [
-            plan.look_aside(demand, standing, by_model.get(plan.model, ()), cold, now_s)
-            for plan, demand, _, standing in asked
-        ]
-        said: list[Decision | Shadowed | None] = [*settled, *shadowed]
-        return [effect for effect in said if effect is not None]
-
-    def _leaving(self) -> list[Replica]:
-        """Those that still take room and can't be kept."""
-        return [
-            replica
-            for replica in self._keeper.roster.replicas
-            if not replica.is_gone
-            and not (
-                (replica.is_live or replica.can_be_kept or replica.state is State.SLEEPING)
-                and replica.model in self._plans
-            )
-        ]
-
     # ---- 6. routes ----
 
     def _publish(self, now_s: float, *, on_tick: bool) -> list[FleetEffect]:
@@ -355,44 +233,15 @@ class FleetController:
         return list(published)
 
     def _model_routes(self, now_s: float) -> tuple[ModelRoute, ...]:
-        launching = self._launching(now_s)
+        launching = self._means.launching(now_s)
         by_model = self._keeper.roster.replicas.by_model()
         routes = tuple(
             model_route(plan, by_model.get(model, []), launching, self._keeper.roster.cold, now_s)
             for model, plan in self._plans.items()
         )
-        if self._may_spill(now_s):
+        if self._means.may_spill(self._plans.values(), now_s):
             return routes
         return tuple(replace(route, may_spill=False) for route in routes)
-
-    def _may_spill(self, now_s: float) -> bool:
-        """The day's money bears an hour of all that runs and of all that may be spilt in it: so spilling takes nothing
-        of what the replicas need, however fast it goes."""
-        per_day = self._limits.max_cost_per_day
-        if per_day is None:
-            return True
-        spilt_per_h = sum(plan.spec.spill_cost_per_h for plan in self._plans.values())
-        return self._spending.allowed_per_h(per_day, now_s) >= self._spending.rate_per_h + spilt_per_h
-
-    def _launching(self, now_s: float) -> Launching:
-        return Launching(
-            self._keeper.roster.replicas, self._budget, self._limits_now(now_s), self._places, now_s
-        )
-
-    def _limits_now(self, now_s: float) -> FleetLimits:
-        """With what the day's money leaves for an hour's."""
-        per_day = self._limits.max_cost_per_day
-        if per_day is None:
-            return self._limits
-        if self._limits_at is None or self._limits_at[0] != now_s:
-            allowed = self._spending.allowed_per_h(per_day, now_s)
-            per_h = self._limits.max_cost_per_h
-            if per_h is None or allowed < per_h:
-                limits = replace(self._limits, max_cost_per_h=allowed, cost_rule="fleet.max_cost_per_day")
-            else:
-                limits = self._limits
-            self._limits_at = (now_s, limits)
-        return self._limits_at[1]
 
     # ---- 7. weights ----
 
@@ -408,10 +257,10 @@ class FleetController:
         moments: list[float | None] = []
         for plan in self._plans.values():
             moments += plan.due_s, *plan.variants.blocked_until_s(now_s)
-        if self._plans and self._budget.left(self._limits.max_starts_per_hour, now_s) == 0:
-            moments.append(self._budget.free_at_s(self._limits.max_starts_per_hour, now_s))
+        if self._plans:
+            moments.append(self._means.next_start_s(now_s))
         moments += self._keeper.moments(now_s)
-        moments.append(self._places.due_s)
+        moments.append(self._means.places.due_s)
         wake_s = min([moment for moment in moments if moment is not None and moment > now_s], default=None)
         if wake_s is None or wake_s == self._wake_s:
             return []
