@@ -102,9 +102,14 @@ def entries(slo: Slo, each: Known, most: int, least: int = 1) -> list[Entry]:
 
 def _settings(law: str, base: Scaling, each: Known) -> list[tuple[str, Scaling]]:
     if law == OURS:
-        # It finds for itself how full a replica may be; what is tuned is how long a lower number must have stood.
+        # It finds for itself how full a replica may be; what is tuned is how long a lower number must have stood, and how
+        # often demand may grow by more than what is held for it.
         return [
-            (f"delay {delay_s:g} s", replace(base, concurrency_target=None, scale_down_delay_s=delay_s))
+            (
+                f"delay {delay_s:g} s, risk {risk:g}",
+                replace(base, concurrency_target=None, scale_down_delay_s=delay_s, law=(("risk", risk),)),
+            )
+            for risk in (0.03, 0.2)
             for delay_s in (60.0, 150.0, 300.0)
         ]
     if law == "concurrency":
