@@ -128,7 +128,8 @@ def test_a_replay_under_other_settings_judges_each_replica_as_the_variant_that_i
     assert large["recorded"]["predicted_attainment"] == pytest.approx(
         recorded["predicted_attainment"], abs=0.01
     )
-    assert large["replayed"]["cost"] == pytest.approx(simulated(folder, "large")["cost"], rel=0.1)
+    # Large ones alone, played anew, have lines of their own to work off; a replay hears of those that there were.
+    assert large["replayed"]["cost"] == pytest.approx(simulated(folder, "large")["cost"], rel=0.25)
     told = tidegate("replay", folder / "mixed.jsonl", folder / "mixed.yaml").stdout
     assert "a start takes 20.0 s, of small 20.0 s" in told
 

@@ -31,9 +31,13 @@ def tidegate(*words, **more):
     )
 
 
+KEPT = {"knowledge.json", "spending.json"}
+"""Whoever serves writes these for the first time some seconds after it is ready."""
+
+
 def written_in(folder):
-    """Every file below the folder; one that is just being written has a name of its own."""
-    return {path for path in folder.rglob("*") if path.suffix != ".new"}
+    """Every other file below the folder; one that is just being written has a name of its own."""
+    return {path for path in folder.rglob("*") if path.suffix != ".new" and path.name not in KEPT}
 
 
 async def scale(running, *words):
