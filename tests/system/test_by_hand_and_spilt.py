@@ -31,13 +31,15 @@ def tidegate(*words, **more):
     )
 
 
-KEPT = {"knowledge.json", "spending.json"}
-"""Whoever serves writes these for the first time some seconds after it is ready."""
-
-
 def written_in(folder):
-    """Every other file below the folder; one that is just being written has a name of its own."""
-    return {path for path in folder.rglob("*") if path.suffix != ".new" and path.name not in KEPT}
+    """Every file below the folder; one that is just being written has a name of its own."""
+    return {path for path in folder.rglob("*") if path.suffix != ".new"}
+
+
+async def until_all_is_written(running):
+    """Whoever serves writes these for the first time some seconds after it is ready."""
+    names = {"knowledge.json", "spending.json"}
+    await running.wait_until(lambda: names <= {path.name for path in written_in(running.folder)}, 30.0)
 
 
 async def scale(running, *words):
@@ -127,6 +129,7 @@ async def test_an_engine_that_somebody_ends(manual, tmp_path):
 async def test_a_second_tidegate_on_the_same_fleet_does_not_start_and_harms_nobody(tmp_path):
     async with product(policy(tmp_path), tmp_path) as running:
         await running.until_serving(1)
+        await until_all_is_written(running)
         before, files = running.replica_processes(), written_in(running.folder)
         second = await asyncio.to_thread(tidegate, "serve", str(tmp_path / "policy.yaml"))
         assert second.returncode == 1

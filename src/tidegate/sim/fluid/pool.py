@@ -140,26 +140,20 @@ class Pool:
 
         def over(count: float) -> float:
             """By how many that run there would be too many, at the pace that so many prompts leave."""
-            left, turned_over = self._pace(step_s, min(most_share, count * share_each), output, span_s)
+            left, turned_over = _stay(_stay_s(step_s, count * share_each, output), span_s)
             return max(0.0, self.running - draining_requests) * left + count * turned_over - room
 
         let_in = _largest(over, let_in)
-        left, turned_over = self._pace(step_s, min(most_share, let_in * share_each), output, span_s)
         self.prefill_share = let_in * share_each
+        self.tpot_s = step_s / (1.0 - self.prefill_share)
+        self.stay_s = _stay_s(step_s, self.prefill_share, output)
+        left, turned_over = _stay(self.stay_s, span_s)
         stays = self.running * left + let_in * turned_over
         waits_s = busy_share(self.prefill_share, working) * mean_wait_s(self.prefill_share, working, prompt_s)
         self.prefilling = let_in / span_s * (prompt_s + waits_s)
         self.swing = BRIDGE * (stays * (1.0 - left * left)) ** 0.5
         self._let_in(let_in, now_s + 0.5 * span_s, working, prompt_s, step_s)
         self._end(stays, batch, step_s, left, let_in / (span_s * working), prompt_s)
-
-    def _pace(self, step_s: float, share: float, output: float, span_s: float) -> tuple[float, float]:
-        """With so much of the time for prompts: of what runs, the share still there after the span; and of what
-        comes evenly over it."""
-        self.tpot_s = step_s / (1.0 - share)
-        self.stay_s = max(1e-3, output * self.tpot_s)
-        left = exp(-span_s / self.stay_s)
-        return left, self.stay_s / span_s * (1.0 - left)
 
     def _let_in(self, count: float, middle_s: float, serving: float, prompt_s: float, step_s: float) -> None:
         """The first ``count`` of the line, at an even rate around this moment."""
@@ -270,6 +264,17 @@ class Pool:
         """Of the time, what prompts can take: in a step as full of chunks as it may be."""
         chunk_s = token_s * max(1, self._limits.max_step_tokens - batch)
         return chunk_s / (chunk_s + step_s)
+
+
+def _stay_s(step_s: float, share: float, output: float) -> float:
+    """Time constant with which answers end when so much of the time goes to prompts."""
+    return max(1e-3, output * (step_s / (1.0 - share)))
+
+
+def _stay(stay_s: float, span_s: float) -> tuple[float, float]:
+    """Of what runs, the share still there after the span; and of what comes evenly over it."""
+    left = exp(-span_s / stay_s)
+    return left, stay_s / span_s * (1.0 - left)
 
 
 def _largest(over: Callable[[float], float], most: float) -> float:

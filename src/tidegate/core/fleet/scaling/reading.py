@@ -175,6 +175,7 @@ class Reader:
         return self._growth.seen_s >= GROWTH_LEADS * lead_s
 
     def _reserve(self, seen: Situation, full: Full, load: Load, lead_s: float, now_s: float) -> float:
+        """Replicas beyond what is needed now: for growth as it has been lately, or for what is expected if that is more."""
         past, self._foreseen = seen.demand.past, None
         smooth = past.arrivals_per_s(RATE_S, now_s)
         if smooth is None:
@@ -184,18 +185,8 @@ class Reader:
             return 0.0
         if not seen.demand.peak or self._clients.wait:
             return 0.0
-        brim = full.brim_per_s or full.requests_per_s
-        steady = load.rate_per_s / full.requests_per_s
-        most, grown = RESERVE_RATIO * steady + 1.0, self._growth.quantile(1.0 - self._growth.risk)
-        if not self._knows_growth(lead_s):
-            # The first surge would wait a whole start: what rises now is taken to go on.
-            grown = max(grown, lead_s * self._arrivals.rise_per_s(past, now_s))
-            most = max(1.0, RESERVE_RATIO * steady)
-        # What may come is to be carried; that all of it is in time as well costs more than the short time is worth.
-        reserve = max(0.0, min((load.rate_per_s + grown) / brim - steady, most))
-        # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
-        there = past.mean_concurrency(RATE_S, now_s) or 0.0
-        reserve = min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
+        steady, brim = load.rate_per_s / full.requests_per_s, full.brim_per_s or full.requests_per_s
+        reserve = self._for_growth(seen, full, load.rate_per_s, lead_s, now_s)
         forecast = seen.demand.forecast
         expected = None if forecast is None else forecast.floor(lead_s, now_s, brim * (steady + reserve))
         if expected is None:
@@ -208,6 +199,23 @@ class Reader:
             return reserve
         self._foreseen = expected
         return foreseen
+
+    def _for_growth(
+        self, seen: Situation, full: Full, rate_per_s: float, lead_s: float, now_s: float
+    ) -> float:
+        """What may come within the lead time is to be carried; that all of it is in time as well costs more than the short
+        time is worth."""
+        past, each = seen.demand.past, full.requests_per_s or 1.0
+        steady, brim = rate_per_s / each, full.brim_per_s or each
+        most, grown = RESERVE_RATIO * steady + 1.0, self._growth.quantile(1.0 - self._growth.risk)
+        if not self._knows_growth(lead_s):
+            # The first surge would wait a whole start: what rises now is taken to go on.
+            grown = max(grown, lead_s * self._arrivals.rise_per_s(past, now_s))
+            most = max(1.0, RESERVE_RATIO * steady)
+        reserve = max(0.0, min((rate_per_s + grown) / brim - steady, most))
+        # What is there grows by no more than what comes too much; as long as that finds room, nothing is late.
+        there = past.mean_concurrency(RATE_S, now_s) or 0.0
+        return min(reserve, max(0.0, (there + grown * lead_s) / full.batch - steady))
 
 
 def _risk(scaling: Scaling) -> float:
